@@ -85,7 +85,7 @@ pub(crate) enum Fault {
         problem: String,
         remedy: &'static str,
     },
-    /// Another server has taken the name of this node, so nothing was written.
+    /// The database no longer has the reservation of this node's name, so nothing was written.
     NameTaken,
     /// Anything else.
     Other { problem: String },

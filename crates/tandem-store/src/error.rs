@@ -68,6 +68,15 @@ pub enum StoreError {
         /// Who holds the name of the node.
         problem: String,
     },
+    /// The database no longer has the reservation of this server's name. Nothing was written.
+    #[error(
+        "the node name of this server is not reserved in the database {url}: another server has taken it, or table node_epoch was changed; \
+         the server reserves it again, but if another one has it, stop one of them"
+    )]
+    NameTaken {
+        /// As configured.
+        url: String,
+    },
     /// Another process or connection held the database for longer than the timeout. A retry helps.
     #[error(
         "the database {url} is busy: another program holds it locked for too long; retry, and look for programs that keep it open"
@@ -159,10 +168,7 @@ impl StoreError {
                 problem,
                 remedy,
             },
-            Fault::NameTaken => Self::InUse {
-                url,
-                problem: "it has taken the name of this one".to_owned(),
-            },
+            Fault::NameTaken => Self::NameTaken { url },
             Fault::Other { problem } => Self::Query {
                 url,
                 doing,

@@ -4,11 +4,13 @@
 mod claim;
 mod fence;
 mod lease;
+mod migrate;
 mod streams;
 
 pub(crate) use claim::{Claims, Reservation, Reserve};
-pub(crate) use fence::Fence;
+pub(crate) use fence::{Fence, new_epoch};
 pub(crate) use lease::{CONNECT_TIMEOUT, Lease, WHOLE_TABLE_TIMEOUT, within, within_time};
+pub(crate) use migrate::{MIGRATION_TIMEOUT, run_migrations};
 pub(crate) use streams::{each_binding, each_name, each_subscriber};
 
 use crate::backend::{Fault, IfMissing};

@@ -25,7 +25,7 @@ use sqlx::postgres::{
     PgArguments, PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgQueryResult,
 };
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgTransaction, Postgres};
 use std::sync::Arc;
 
 /// How to write a URL.
@@ -117,6 +117,20 @@ async fn prepare(connection: &mut PgConnection, commits: Commits) -> Result<(), 
         .execute(connection)
         .await?;
     Ok(())
+}
+
+/// Begins a transaction whose statement may take as long as its rows keep coming.
+pub(crate) async fn begin_stream(
+    connection: &mut PgConnection,
+) -> Result<PgTransaction<'_>, sqlx::Error> {
+    within(async {
+        let mut transaction = connection.begin().await?;
+        sqlx::query("SET LOCAL statement_timeout = 0")
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction)
+    })
+    .await
 }
 
 impl PostgresBackend {

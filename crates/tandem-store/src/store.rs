@@ -160,7 +160,8 @@ impl Store {
     }
 
     /// Who has taken the name of this node, which [`Store::open_as`] reserved: the connection that holds it broke, and another server was
-    /// faster. Until this server has the name again, its saves fail with [`StoreError::InUse`]. `None`: the name was not taken.
+    /// faster, or table `node_epoch` was changed. Until this server has the name again, its saves fail with [`StoreError::NameTaken`].
+    /// `None`: the name was not taken.
     pub fn name_taken_by(&self) -> Option<Arc<str>> {
         self.database.backend.name_taken_by()
     }

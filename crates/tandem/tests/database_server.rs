@@ -228,7 +228,7 @@ fn a_signal_ends_a_server_that_waits_for_its_database() {
         .lines()
         .map_while(Result::ok)
         .inspect(|line| assert!(!line.contains("secret"), "{line}"))
-        .filter(|line| line.contains("waits for its database"));
+        .filter(|line| line.contains("waiting for the database; retrying in"));
     assert_eq!(complaints.take(2).count(), 2, "the error is repeated");
     kill_process(Pid::from_child(&serving), Signal::TERM).expect("the signal is sent");
     let deadline = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
--- How often servers have taken the name of a node from each other. A server writes only in the epoch in which it took the name, so one
--- that has lost it overwrites nothing of the other.
+-- The latest epoch of each name of a node: a random number that a server draws when it takes the name. A server writes only in its own
+-- epoch, so one that has lost the name overwrites nothing of the other.
 CREATE TABLE IF NOT EXISTS node_epoch (
     node  VARBINARY(63) NOT NULL,
     epoch BIGINT NOT NULL,

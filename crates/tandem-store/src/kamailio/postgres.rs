@@ -109,16 +109,13 @@ impl PostgresReader {
     ) -> Result<(), Fault> {
         let mut lease = self.lease().await?;
         let done = async {
-            let mut transaction = lease.begin().await?;
-            sqlx::query("SET LOCAL statement_timeout = 0")
-                .execute(&mut *transaction)
-                .await?;
+            let mut transaction = postgres::begin_stream(&mut lease).await?;
             let mut rows = sqlx::query(AssertSqlSafe(statement)).fetch(&mut *transaction);
             while let Some(row) = within_time(WHOLE_TABLE_TIMEOUT, rows.try_next()).await? {
                 take(&row)?;
             }
             drop(rows);
-            transaction.commit().await
+            within(transaction.commit()).await
         };
         let done = done.await;
         lease.end(done).map_err(fault)

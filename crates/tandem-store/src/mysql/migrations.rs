@@ -4,7 +4,7 @@ use super::fault::fault;
 use crate::backend::{Fault, IfMissing};
 use crate::error::StoreError;
 use crate::migration::{migration_error, migrator};
-use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
+use crate::network::{MATCH_VERSION, TABLES, is_new, opening, run_migrations, within};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
@@ -42,12 +42,12 @@ pub(super) async fn migrate(
     let present = present.map_err(|error| opening(url, fault(error)))?;
     let is_new = is_new(url, &present, if_missing)?;
     if !is_new {
-        let forgotten = forget_interrupted(connection).await;
+        let forgotten = within(forget_interrupted(connection)).await;
         forgotten.map_err(|error| opening(url, fault(error)))?;
     }
     let mut migrations = migrator(&MIGRATIONS);
     migrations.set_locking(false);
-    let migrated = migrations.run_direct(None, connection, false).await;
+    let migrated = run_migrations(&migrations, connection, is_new).await;
     migrated.map_err(|error| {
         migration_error(url, error, MATCH_VERSION, fault).unwrap_or_else(|it| opening(url, it))
     })?;

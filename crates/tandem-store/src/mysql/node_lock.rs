@@ -3,7 +3,7 @@
 
 use super::{connect, fault};
 use crate::backend::Fault;
-use crate::network::{Fence, Reservation, Reserve, within};
+use crate::network::{Fence, Reservation, Reserve, new_epoch, within};
 use crate::node_name::NodeName;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, MySql, MySqlConnection, Transaction};
@@ -36,18 +36,19 @@ impl NodeLock {
         Ok(granted == Some(1))
     }
 
-    /// Begins a new epoch, unless `epoch` is the latest one. Waits for transactions that write in the latest one. The session has the
+    /// Begins the epoch `next`, unless `known` is the latest one. Waits for transactions that write in the latest one. The session has the
     /// lock. Returns the epoch.
     async fn begin_epoch(
         &self,
         session: &mut MySqlConnection,
-        epoch: Option<i64>,
+        (known, next): (Option<i64>, i64),
     ) -> Result<i64, sqlx::Error> {
         sqlx::query(
-            "INSERT INTO node_epoch (node, epoch) VALUES (?, 1) ON DUPLICATE KEY UPDATE epoch = epoch + IF(epoch = ?, 0, 1)",
+            "INSERT INTO node_epoch (node, epoch) VALUES (?, ?) ON DUPLICATE KEY UPDATE epoch = IF(epoch = ?, epoch, VALUES(epoch))",
         )
         .bind(self.node.as_str().as_bytes())
-        .bind(epoch.unwrap_or_default())
+        .bind(next)
+        .bind(known)
         .execute(&mut *session)
         .await?;
         sqlx::query_scalar("SELECT epoch FROM node_epoch WHERE node = ?")
@@ -71,14 +72,23 @@ impl NodeLock {
 impl Reserve for NodeLock {
     type Session = MySqlConnection;
 
-    async fn reserve(&self, epoch: Option<i64>) -> Result<Reservation<MySqlConnection>, Fault> {
-        let mut session = connect(&self.options).await.map_err(fault)?;
-        if within(self.lock(&mut session)).await.map_err(fault)? {
-            let epoch = within(self.begin_epoch(&mut session, epoch)).await;
-            let epoch = epoch.map_err(fault)?;
-            return Ok(Reservation::Granted { session, epoch });
+    async fn connect(&self) -> Result<MySqlConnection, Fault> {
+        connect(&self.options).await.map_err(fault)
+    }
+
+    async fn reserve(
+        &self,
+        session: &mut MySqlConnection,
+        epoch: Option<i64>,
+    ) -> Result<Reservation, Fault> {
+        if within(self.lock(session)).await.map_err(fault)? {
+            let epochs = (epoch, new_epoch()?);
+            let begun = within(self.begin_epoch(session, epochs)).await;
+            return Ok(Reservation::Granted {
+                epoch: begun.map_err(fault)?,
+            });
         }
-        let holder = within(self.holder(&mut session)).await.map_err(fault)?;
+        let holder = within(self.holder(session)).await.map_err(fault)?;
         Ok(Reservation::Held {
             by: format!("{holder} has reserved the node name \"{}\"", self.node),
         })
@@ -88,14 +98,15 @@ impl Reserve for NodeLock {
 /// Begins a transaction that changes rows of a node. Until it ends, no other server can begin an epoch of this name.
 ///
 /// # Errors
-/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already.
+/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already, or is known to have the name.
 pub(super) async fn begin_as<'c>(
     connection: &'c mut MySqlConnection,
     node: &NodeName,
     fence: &Fence,
 ) -> Result<Transaction<'c, MySql>, sqlx::Error> {
+    let epoch = fence.pass()?;
     let mut transaction = connection.begin().await?;
-    if let Some(epoch) = fence.epoch() {
+    if let Some(epoch) = epoch {
         sqlx::query("SELECT epoch FROM node_epoch WHERE node = ? AND epoch = ? LOCK IN SHARE MODE")
             .bind(node.as_str().as_bytes())
             .bind(epoch)

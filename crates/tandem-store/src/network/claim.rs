@@ -1,7 +1,8 @@
 //! Reserves the names of nodes: a lock of the database server belongs to a connection of its own, and ends with it, however the process ends.
 //!
 //! If the connection breaks, the server gives up the lock. The reservation then says so and takes the lock again, as soon as it can. If
-//! another server was faster, the [`Fence`] keeps this one from writing meanwhile.
+//! another server was faster, the [`Fence`] keeps this one from writing meanwhile. If the epoch in the database changes although no other
+//! server has the lock, as when a backup is restored, the reservation begins a new epoch.
 
 use super::fence::Fence;
 use super::within;
@@ -10,7 +11,7 @@ use sqlx::Connection;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{error, info};
 
 /// How often the connection is tested. The server gives up the lock of a machine that is gone after several times this period.
@@ -19,10 +20,10 @@ const TEST_PERIOD: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The answer to an attempt to reserve a name.
-pub(crate) enum Reservation<C> {
-    /// The name is reserved in this epoch as long as the connection is open.
-    Granted { session: C, epoch: i64 },
-    /// Another process holds the name.
+pub(crate) enum Reservation {
+    /// The name is reserved in this epoch as long as the session is open.
+    Granted { epoch: i64 },
+    /// Another session holds the name.
     Held { by: String },
 }
 
@@ -31,12 +32,16 @@ pub(crate) trait Reserve: Send + Sync + 'static {
     /// The connection that holds the lock.
     type Session: Connection + 'static;
 
-    /// Connects and asks for the lock. Waits briefly if it is taken: the server notices the end of another process a little later. If
-    /// `epoch` is still the latest one, it continues; else a new one begins.
+    /// Opens a session.
+    fn connect(&self) -> impl Future<Output = Result<Self::Session, Fault>> + Send;
+
+    /// Asks for the lock, which the session may have already. Waits briefly if it is taken: the server notices the end of another process a
+    /// little later. If `epoch` is still the latest one, it continues; else a new one begins.
     fn reserve(
         &self,
+        session: &mut Self::Session,
         epoch: Option<i64>,
-    ) -> impl Future<Output = Result<Reservation<Self::Session>, Fault>> + Send + '_;
+    ) -> impl Future<Output = Result<Reservation, Fault>> + Send;
 }
 
 /// The name that a store has reserved.
@@ -49,9 +54,9 @@ pub(crate) struct Claims {
 impl Claims {
     /// Reserves a name until [`Claims::release`] or the drop of this. Call it at most once.
     pub(crate) async fn acquire<R: Reserve>(&self, name: R) -> Result<Claim, Fault> {
-        match name.reserve(None).await? {
-            Reservation::Held { by } => Ok(Claim::Held { by }),
-            Reservation::Granted { session, epoch } => {
+        match reserve(&name, None).await? {
+            (_, Reservation::Held { by }) => Ok(Claim::Held { by }),
+            (session, Reservation::Granted { epoch }) => {
                 self.fence.open(epoch);
                 let task = tokio::spawn(keep(name, session, Arc::clone(&self.fence)));
                 self.held
@@ -86,18 +91,48 @@ impl Drop for Claims {
     }
 }
 
-/// Tests the connection, and reserves the name again if it breaks.
+/// Reserves a name in a session of its own.
+async fn reserve<R: Reserve>(
+    name: &R,
+    epoch: Option<i64>,
+) -> Result<(R::Session, Reservation), Fault> {
+    let mut session = name.connect().await?;
+    let reservation = name.reserve(&mut session, epoch).await?;
+    Ok((session, reservation))
+}
+
+/// Tests the connection, and reserves the name again if it breaks, or if the database refuses a transaction.
 async fn keep<R: Reserve>(name: R, mut session: R::Session, fence: Arc<Fence>) {
     loop {
-        sleep(TEST_PERIOD).await;
-        if let Err(error) = within(session.ping()).await {
+        if timeout(TEST_PERIOD, fence.taken()).await.is_ok() {
+            error!(
+                "the database refuses the changes of this server, because table node_epoch has another epoch of its name; reserving it again"
+            );
+            session = renew(&name, session, &fence).await;
+        } else if let Err(error) = within(session.ping()).await {
             error!(
                 %error,
                 "lost the connection that reserves this server's name in the database; reserving it again"
             );
             drop(session);
             session = regain(&name, &fence).await;
-            info!("this server's name is reserved in the database again");
+        } else {
+            continue;
+        }
+        info!("this server's name is reserved in the database again");
+    }
+}
+
+/// Reserves the name again: in this session, so that it keeps the lock, or in another one if this one has lost it.
+async fn renew<R: Reserve>(name: &R, mut session: R::Session, fence: &Fence) -> R::Session {
+    match name.reserve(&mut session, fence.epoch()).await {
+        Ok(Reservation::Granted { epoch }) => {
+            fence.open(epoch);
+            session
+        }
+        Ok(Reservation::Held { .. }) | Err(_) => {
+            drop(session);
+            regain(name, fence).await
         }
     }
 }
@@ -105,17 +140,18 @@ async fn keep<R: Reserve>(name: R, mut session: R::Session, fence: Arc<Fence>) {
 async fn regain<R: Reserve>(name: &R, fence: &Fence) -> R::Session {
     let mut reported = false;
     loop {
-        match name.reserve(fence.epoch()).await {
-            Ok(Reservation::Granted { session, epoch }) => {
+        match reserve(name, fence.epoch()).await {
+            Ok((session, Reservation::Granted { epoch })) => {
                 fence.open(epoch);
                 return session;
             }
-            Ok(Reservation::Held { by }) => {
+            Ok((_, Reservation::Held { by })) => {
                 fence.close(&by);
                 if !std::mem::replace(&mut reported, true) {
                     error!(
                         %by,
-                        "another server has taken this server's name in the database, so this one saves nothing; stop one of them"
+                        "another session has this server's name in the database, so this server saves nothing; if it is that of another \
+                         server, stop one of them"
                     );
                 }
             }

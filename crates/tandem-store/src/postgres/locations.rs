@@ -1,6 +1,6 @@
 //! The table of saved bindings.
 
-use super::{PostgresBackend, fault, turn};
+use super::{PostgresBackend, begin_stream, fault, turn};
 use crate::backend::{Fault, LocationTable, Mark, VisitBinding};
 use crate::binding::{AddressBindings, BindingRow, Loaded};
 use crate::network::{
@@ -9,7 +9,7 @@ use crate::network::{
 use crate::node_name::NodeName;
 use crate::sql::BINDING;
 use async_trait::async_trait;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 
 #[async_trait]
 impl LocationTable for PostgresBackend {
@@ -64,17 +64,14 @@ async fn load(
     now: u32,
     restore: &mut VisitBinding<'_>,
 ) -> Result<Loaded, sqlx::Error> {
-    let mut transaction = connection.begin().await?;
-    sqlx::query("SET LOCAL statement_timeout = 0")
-        .execute(&mut *transaction)
-        .await?;
+    let mut transaction = begin_stream(connection).await?;
     let rows = sqlx::query(AssertSqlSafe(format!(
         "SELECT {BINDING} FROM location WHERE expires_at > $1"
     )))
     .bind(i64::from(now))
     .fetch(&mut *transaction);
     let loaded = each_binding(rows, restore).await?;
-    transaction.commit().await?;
+    within(transaction.commit()).await?;
     Ok(loaded)
 }
 

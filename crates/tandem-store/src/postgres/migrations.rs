@@ -4,9 +4,11 @@ use super::fault::fault;
 use crate::backend::IfMissing;
 use crate::error::StoreError;
 use crate::migration::{migration_error, migrator};
-use crate::network::{MATCH_VERSION, TABLES, is_new, opening, within};
-use sqlx::PgConnection;
+use crate::network::{
+    MATCH_VERSION, MIGRATION_TIMEOUT, TABLES, is_new, opening, run_migrations, within,
+};
 use sqlx::migrate::{Migrate, MigrateError};
+use sqlx::{AssertSqlSafe, PgConnection};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
 const MIGRATIONS: [(&str, &str); 4] = [
@@ -39,26 +41,32 @@ pub(super) async fn migrate(
         lock(connection).await?;
         present(connection).await
     };
-    let present = present.await.map_err(|error| opening(url, fault(error)))?;
+    let present = within(present)
+        .await
+        .map_err(|error| opening(url, fault(error)))?;
     let is_new = is_new(url, &present, if_missing)?;
     let mut migrations = migrator(&MIGRATIONS);
     migrations.set_locking(false);
-    let migrated = migrations.run_direct(None, connection, false).await;
+    let migrated = run_migrations(&migrations, connection, is_new).await;
     migrated.map_err(|error| {
         migration_error(url, error, MATCH_VERSION, fault).unwrap_or_else(|it| opening(url, it))
     })?;
     Ok(is_new)
 }
 
-/// Waits for the lock that lets only one process create or update tables.
+/// Waits for the lock that lets only one process create or update tables. After that, a statement of this connection may take as long as
+/// a migration.
 async fn lock(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    let locked = async {
-        connection.lock().await.map_err(|error| match error {
-            MigrateError::Execute(error) => error,
-            other => sqlx::Error::Protocol(other.to_string()),
-        })
-    };
-    within(locked).await
+    connection.lock().await.map_err(|error| match error {
+        MigrateError::Execute(error) => error,
+        other => sqlx::Error::Protocol(other.to_string()),
+    })?;
+    let longest = MIGRATION_TIMEOUT.as_millis();
+    let setting = format!("SET statement_timeout = {longest}");
+    sqlx::raw_sql(AssertSqlSafe(setting))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// Those of the store's tables that exist.

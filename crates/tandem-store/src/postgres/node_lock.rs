@@ -3,7 +3,7 @@
 
 use super::{connect, fault};
 use crate::backend::Fault;
-use crate::network::{Fence, Reservation, Reserve, within};
+use crate::network::{Fence, Reservation, Reserve, new_epoch, within};
 use crate::node_name::NodeName;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -44,19 +44,20 @@ impl NodeLock {
         }
     }
 
-    /// Begins a new epoch, unless `epoch` is the latest one. Waits for transactions that write in the latest one. The session has the
+    /// Begins the epoch `next`, unless `known` is the latest one. Waits for transactions that write in the latest one. The session has the
     /// lock. Returns the epoch.
     async fn begin_epoch(
         &self,
         session: &mut PgConnection,
-        epoch: Option<i64>,
+        (known, next): (Option<i64>, i64),
     ) -> Result<i64, sqlx::Error> {
         sqlx::query_scalar(
-            "INSERT INTO node_epoch (node, epoch) VALUES ($1, 1) ON CONFLICT (node) DO UPDATE \
-             SET epoch = node_epoch.epoch + CASE WHEN node_epoch.epoch = $2 THEN 0 ELSE 1 END RETURNING epoch",
+            "INSERT INTO node_epoch (node, epoch) VALUES ($1, $2) ON CONFLICT (node) DO UPDATE \
+             SET epoch = CASE WHEN node_epoch.epoch = $3 THEN node_epoch.epoch ELSE excluded.epoch END RETURNING epoch",
         )
         .bind(self.node.as_str())
-        .bind(epoch.unwrap_or_default())
+        .bind(next)
+        .bind(known)
         .fetch_one(session)
         .await
     }
@@ -79,14 +80,23 @@ impl NodeLock {
 impl Reserve for NodeLock {
     type Session = PgConnection;
 
-    async fn reserve(&self, epoch: Option<i64>) -> Result<Reservation<PgConnection>, Fault> {
-        let mut session = connect(&self.options).await.map_err(fault)?;
-        if within(self.lock(&mut session)).await.map_err(fault)? {
-            let epoch = within(self.begin_epoch(&mut session, epoch)).await;
-            let epoch = epoch.map_err(fault)?;
-            return Ok(Reservation::Granted { session, epoch });
+    async fn connect(&self) -> Result<PgConnection, Fault> {
+        connect(&self.options).await.map_err(fault)
+    }
+
+    async fn reserve(
+        &self,
+        session: &mut PgConnection,
+        epoch: Option<i64>,
+    ) -> Result<Reservation, Fault> {
+        if within(self.lock(session)).await.map_err(fault)? {
+            let epochs = (epoch, new_epoch()?);
+            let begun = within(self.begin_epoch(session, epochs)).await;
+            return Ok(Reservation::Granted {
+                epoch: begun.map_err(fault)?,
+            });
         }
-        let holder = within(self.holder(&mut session)).await.map_err(fault)?;
+        let holder = within(self.holder(session)).await.map_err(fault)?;
         Ok(Reservation::Held {
             by: format!("{holder} has reserved the node name \"{}\"", self.node),
         })
@@ -96,14 +106,15 @@ impl Reserve for NodeLock {
 /// Begins a transaction that changes rows of a node. Until it ends, no other server can begin an epoch of this name.
 ///
 /// # Errors
-/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already.
+/// [`RowNotFound`](sqlx::Error::RowNotFound) if another server has begun one already, or is known to have the name.
 pub(super) async fn begin_as<'c>(
     connection: &'c mut PgConnection,
     node: &NodeName,
     fence: &Fence,
 ) -> Result<Transaction<'c, Postgres>, sqlx::Error> {
+    let epoch = fence.pass()?;
     let mut transaction = connection.begin().await?;
-    if let Some(epoch) = fence.epoch() {
+    if let Some(epoch) = epoch {
         sqlx::query("SELECT epoch FROM node_epoch WHERE node = $1 AND epoch = $2 FOR SHARE")
             .bind(node.as_str())
             .bind(epoch)

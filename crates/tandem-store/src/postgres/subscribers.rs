@@ -1,13 +1,13 @@
 //! The table of subscribers.
 
 use super::changes::{CHANGES, Change, REGISTRATIONS_ENDED};
-use super::{PostgresBackend, changes, fault, import};
+use super::{PostgresBackend, begin_stream, changes, fault, import};
 use crate::backend::{Fault, SubscriberTable, VisitName, VisitSubscriber};
 use crate::network::{WHOLE_TABLE_TIMEOUT, each_name, each_subscriber, within, within_time};
 use crate::sql::credentials;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use async_trait::async_trait;
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 
 #[async_trait]
 impl SubscriberTable for PostgresBackend {
@@ -215,13 +215,10 @@ async fn for_each(
     connection: &mut PgConnection,
     visit: &mut VisitSubscriber<'_>,
 ) -> Result<u64, sqlx::Error> {
-    let mut transaction = connection.begin().await?;
-    sqlx::query("SET LOCAL statement_timeout = 0")
-        .execute(&mut *transaction)
-        .await?;
+    let mut transaction = begin_stream(connection).await?;
     let rows = sqlx::query("SELECT username, domain, ha1_md5, ha1_sha256 FROM subscriber")
         .fetch(&mut *transaction);
     let shown = each_subscriber(rows, visit).await?;
-    transaction.commit().await?;
+    within(transaction.commit()).await?;
     Ok(shown)
 }

@@ -13,6 +13,8 @@ pub const SCHEME: &str = "mysql";
 pub const WRONG_PASSWORD: &str = "Access denied";
 /// Parts of the message about a missing database.
 pub const NO_DATABASE: [&str; 2] = ["Unknown database", "CREATE DATABASE"];
+/// A part of the statement that reads the bindings.
+pub const LOADING: [&str; 1] = ["FROM location"];
 
 impl Database {
     /// Makes the database refuse a subscriber.

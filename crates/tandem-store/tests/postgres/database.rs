@@ -13,6 +13,8 @@ pub const SCHEME: &str = "postgres";
 pub const WRONG_PASSWORD: &str = "password authentication failed";
 /// Parts of the message about a missing database.
 pub const NO_DATABASE: [&str; 2] = ["does not exist", "createdb"];
+/// Parts of the statements that read the bindings.
+pub const LOADING: [&str; 3] = ["BEGIN", "SET LOCAL", "COMMIT"];
 
 impl Database {
     /// Makes the database refuse a subscriber.

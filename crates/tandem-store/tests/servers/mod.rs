@@ -9,4 +9,5 @@ mod opening;
 mod relay;
 mod relayed;
 mod restart;
+mod silence;
 mod stall;

@@ -22,8 +22,8 @@ impl Control {
     fn name_taken(&self) -> Option<Cow<'static, str>> {
         let by = self.running()?.store.name_taken_by()?;
         let reason = format!(
-            "another server has taken the node name of this one in the database, so this one saves nothing: {by}; stop one of them, or \
-             change node.name"
+            "this server does not have its node name in the database, so it saves nothing: {by}; if another server has the name, stop one \
+             of them, or change node.name"
         );
         Some(reason.into())
     }

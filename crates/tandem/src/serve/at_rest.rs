@@ -42,7 +42,7 @@ pub(super) async fn read(
     loop {
         match attempt(control, listeners).await {
             Err(error) if reserved.may_end(&error) || error.is_temporary() => {
-                error!(%error, "the server waits for its database and tries again in {} s", pause.as_secs());
+                error!(%error, "waiting for the database; retrying in {} s", pause.as_secs());
                 service_manager::waiting(longest, "Waits for the database, see the log");
                 control.obstacle.store(Some(Arc::new(error.to_string())));
             }
