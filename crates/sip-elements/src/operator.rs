@@ -87,6 +87,8 @@ pub enum EndOutcome {
     HungUp(HungUp),
     /// Its INVITE is cancelled: the callee gets CANCEL, and the caller 487. The dialog ends with the final response.
     Cancelled,
+    /// Its INVITE had been cancelled before, and nothing was sent. The dialog ends with the final response.
+    AlreadyCancelled,
     /// Neither party can be sent a BYE, so it has not ended.
     Unreachable,
     /// It had ended before.
@@ -96,6 +98,16 @@ pub enum EndOutcome {
 }
 
 impl DialogFilter {
+    /// How many slots of a table one request looks at. A dialog is skipped by its state or its id without its texts, which are memory of
+    /// their own, and a Call-ID without parsing URIs.
+    pub(crate) const fn slots(&self) -> u32 {
+        match (self.id, &self.about) {
+            (Some(_), _) | (None, None) => 16_384,
+            (None, Some(Selection::Call(_))) => 4_096,
+            (None, Some(Selection::User { .. })) => 1_024,
+        }
+    }
+
     /// Whether it wants this dialog. `scratch` is a buffer.
     pub(crate) fn admits(&self, dialog: &Dialog, scratch: &mut Vec<u8>) -> bool {
         self.id.is_none_or(|id| id == dialog.id())

@@ -8,14 +8,14 @@ use crate::operator::{DialogFilter, EndOutcome, FoundDialog};
 use sip_dialog::{Dialog, DialogId, Ended, Party, Text};
 use std::ops::Range;
 
-/// Slots of a table that one request looks at.
-const SLOTS: u32 = 1_024;
+/// Response contexts that one request looks at.
+const CONTEXTS: u32 = 4_096;
 /// Dialogs that one request copies.
 const MOST: usize = 128;
 
-/// The next slots of a table to look at, and the first one after them; `None` if they are the last.
-fn part(from: u32, slots: u32) -> (Range<u32>, Option<u32>) {
-    let end = from.saturating_add(SLOTS).min(slots);
+/// The next slots of a table to look at, at most `most`, and the first one after them; `None` if they are the last.
+fn part(from: u32, most: u32, slots: u32) -> (Range<u32>, Option<u32>) {
+    let end = from.saturating_add(most).min(slots);
     (from..end, (end < slots).then_some(end))
 }
 
@@ -27,7 +27,7 @@ impl Calls {
         from: u32,
         most: usize,
     ) -> (Vec<FoundDialog>, Option<u32>) {
-        let (slots, next) = part(from, self.dialogs.slots());
+        let (slots, next) = part(from, filter.slots(), self.dialogs.slots());
         let (mut found, mut scratch) = (Vec::new(), Vec::new());
         for (id, dialog) in self.dialogs.range(slots) {
             if !filter.admits(dialog, &mut scratch) {
@@ -108,7 +108,7 @@ impl Proxy {
         from: u32,
         reason: &[u8],
     ) -> EndOutcome {
-        let (slots, next) = part(from, self.contexts.slots());
+        let (slots, next) = part(from, CONTEXTS, self.contexts.slots());
         let creates =
             |context: &Context| matches!(context.dialog, Relation::Creates(call) if call == id);
         let Some(key) = self.contexts.find(slots, creates) else {
@@ -117,12 +117,17 @@ impl Proxy {
         let Some(mut context) = self.contexts.take(key) else {
             return EndOutcome::Gone;
         };
-        if context.cancelled_by.is_none() {
+        let is_first = context.cancelled_by.is_none();
+        if is_first {
             context.cancelled_by = Some(Ended::ByOperator);
             self.calls.set_text(parts, id, (Text::Reason, reason));
             context.cancel_pending(&mut self.scope(parts, key), reason);
         }
         self.settle(parts, key, context);
-        EndOutcome::Cancelled
+        if is_first {
+            EndOutcome::Cancelled
+        } else {
+            EndOutcome::AlreadyCancelled
+        }
     }
 }

@@ -176,7 +176,7 @@ fn a_call_that_rings_is_cancelled_and_its_caller_gets_487() {
     assert_eq!(bench.dialogs(), (1, 0), "until the final response");
     // Again changes nothing, and neither does a CANCEL of the caller.
     let (outcome, sent) = bench.end();
-    assert_eq!((outcome, sent.len()), (EndOutcome::Cancelled, 0));
+    assert_eq!((outcome, sent.len()), (EndOutcome::AlreadyCancelled, 0));
     let (callee, caller) = ("sip:bob@example.org", "sip:alice@example.org");
     let cancel = request("CANCEL", callee, caller, "i1", "Reason: SIP;cause=200\n");
     assert_eq!(status(&only(bench.receive(ALICE, &cancel))), 200);
@@ -220,7 +220,8 @@ fn a_call_that_its_caller_has_cancelled_stays_ended_by_the_caller() {
         "",
     );
     bench.receive(ALICE, &cancel);
-    assert_eq!(bench.end().0, EndOutcome::Cancelled);
+    let (outcome, sent) = bench.end();
+    assert_eq!((outcome, sent.len()), (EndOutcome::AlreadyCancelled, 0));
     bench.receive(
         BOB,
         &accept(&invite).replace("200 OK", "487 Request Terminated"),
@@ -338,13 +339,40 @@ fn thousands_of_calls_are_listed_once_each_in_parts_of_bounded_size() {
     }
     assert_eq!(ids.len(), 5_000);
     assert!(parts >= 5_000 / 128, "{parts}");
-    // A filter that admits nothing looks at a bounded number of slots, too.
-    let none = DialogFilter {
-        is_confirmed: Some(true),
+}
+
+#[test]
+fn a_request_that_admits_nothing_looks_at_more_slots_the_less_it_has_to_read() {
+    let mut settings = settings();
+    settings.proxy.trusted_peers = Networks::new(["192.0.2.0/24".parse().expect("a network")]);
+    let mut bench = node_with(settings);
+    begin(&mut bench, 0..5_000);
+    let about = |about| DialogFilter {
+        about,
         ..DialogFilter::default()
     };
-    assert_eq!(bench.part(&none, 0, 10), (Vec::new(), Some(1_024)));
-    assert_eq!(bench.part(&none, u32::MAX, 10), (Vec::new(), None));
+    let is_confirmed = Some(true);
+    for (none, next) in [
+        (about(Selection::user("carol")), Some(1_024)),
+        (about(Some(Selection::Call((*b"x").into()))), Some(4_096)),
+        (
+            DialogFilter {
+                is_confirmed,
+                ..about(None)
+            },
+            None,
+        ),
+        (
+            DialogFilter {
+                id: Some(1),
+                ..about(None)
+            },
+            None,
+        ),
+    ] {
+        assert_eq!(bench.part(&none, 0, 10), (Vec::new(), next), "{none:?}");
+        assert_eq!(bench.part(&none, u32::MAX, 10), (Vec::new(), None));
+    }
 }
 
 #[test]
@@ -352,23 +380,19 @@ fn the_last_of_thousands_of_ringing_calls_is_cancelled_part_by_part() {
     let mut settings = settings();
     settings.proxy.trusted_peers = Networks::new(["192.0.2.0/24".parse().expect("a network")]);
     let mut bench = node_with(settings);
-    begin(&mut bench, 0..3_000);
+    begin(&mut bench, 0..5_000);
     let last = DialogFilter {
-        about: Some(Selection::Call((*b"call-2999").into())),
+        about: Some(Selection::Call((*b"call-4999").into())),
         ..DialogFilter::default()
     };
-    let (found, _) = bench.part(&last, 2_048, 1);
+    let (found, _) = bench.part(&last, 4_096, 1);
     let end = || DialogAction::End {
         id: found[0].id,
         reason: REASON.as_bytes().into(),
     };
-    let mut from = 0;
-    for next in [1_024, 2_048] {
-        let (outcome, sent) = bench.request(from, end());
-        let expected = DialogOutcome::Ended(EndOutcome::Continue(next));
-        assert_eq!((outcome, sent.len()), (expected, 0));
-        from = next;
-    }
-    let (outcome, _) = bench.request(from, end());
+    let (outcome, sent) = bench.request(0, end());
+    let expected = DialogOutcome::Ended(EndOutcome::Continue(4_096));
+    assert_eq!((outcome, sent.len()), (expected, 0));
+    let (outcome, _) = bench.request(4_096, end());
     assert_eq!(outcome, DialogOutcome::Ended(EndOutcome::Cancelled));
 }

@@ -196,7 +196,7 @@ async fn call(State(control): State<Arc<Control>>, headers: HeaderMap, body: Byt
         return refusal;
     }
     match rpc::answer(&control, &body).await {
-        Some(answer) => json_response(StatusCode::OK, &answer),
+        Some(answer) => json_text(StatusCode::OK, answer),
         None => StatusCode::NO_CONTENT.into_response(),
     }
 }
@@ -218,10 +218,11 @@ fn check_json(headers: &HeaderMap) -> Result<(), Response> {
 }
 
 fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
-    (
-        status,
-        [(header::CONTENT_TYPE, "application/json")],
-        body.to_string() + "\n",
-    )
-        .into_response()
+    json_text(status, body.to_string())
+}
+
+/// A response with this JSON as a line.
+fn json_text(status: StatusCode, line: String) -> Response {
+    let content_type = [(header::CONTENT_TYPE, "application/json")];
+    (status, content_type, line + "\n").into_response()
 }

@@ -6,67 +6,75 @@ use serde_json::{Map, Value, json};
 
 /// Maximum number of calls in one batch.
 const LARGEST_BATCH: usize = 100;
+/// The bytes of answers after which the rest of a batch is not run.
+const LARGEST_ANSWERS: usize = 16 << 20;
 
-/// Answers a request or a batch; `None` if it contains only notifications.
-pub async fn answer(control: &Control, body: &[u8]) -> Option<Value> {
+/// Answers a request or a batch, as JSON; `None` if it contains only notifications.
+pub async fn answer(control: &Control, body: &[u8]) -> Option<String> {
     let request: Value = match serde_json::from_slice(body) {
         Ok(request) => request,
         Err(error) => {
-            return Some(failed(
-                &Value::Null,
-                Failure::new(code::PARSE_ERROR, format!("invalid JSON: {error}")),
-            ));
+            let failure = Failure::new(code::PARSE_ERROR, format!("invalid JSON: {error}"));
+            return Some(failed(&Value::Null, failure));
         }
     };
     match request {
         Value::Array(batch) => answer_batch(control, batch).await,
-        single => answer_one(control, single).await,
+        single => match Call::read(single) {
+            Ok(call) => answer_one(control, call).await,
+            Err((id, failure)) => Some(failed(&id, failure)),
+        },
     }
 }
 
-async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<Value> {
+async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<String> {
+    let invalid = |problem: String| {
+        let failure = Failure::new(code::INVALID_REQUEST, problem);
+        Some(failed(&Value::Null, failure))
+    };
     if batch.is_empty() {
-        return Some(failed(
-            &Value::Null,
-            Failure::new(code::INVALID_REQUEST, "the batch is empty"),
-        ));
+        return invalid("the batch is empty".to_owned());
     }
     if batch.len() > LARGEST_BATCH {
-        let problem = format!(
+        return invalid(format!(
             "{} calls in one batch; at most {LARGEST_BATCH} are allowed",
             batch.len()
-        );
-        return Some(failed(
-            &Value::Null,
-            Failure::new(code::INVALID_REQUEST, problem),
         ));
     }
     let mut answers = Vec::new();
+    let mut bytes = 0;
     for request in batch {
-        answers.extend(answer_one(control, request).await);
+        let answer = match Call::read(request) {
+            Ok(Call { id: Some(id), .. }) if bytes >= LARGEST_ANSWERS => {
+                let problem = "not run, because the answers before it in the batch are too large: send it again in another batch";
+                Some(failed(&id, Failure::refused(problem)))
+            }
+            Ok(call) => answer_one(control, call).await,
+            Err((id, failure)) => Some(failed(&id, failure)),
+        };
+        bytes += answer.as_ref().map_or(0, String::len);
+        answers.extend(answer);
     }
-    (!answers.is_empty()).then_some(Value::Array(answers))
+    (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))
 }
 
-async fn answer_one(control: &Control, request: Value) -> Option<Value> {
-    let call = match Call::read(request) {
-        Ok(call) => call,
-        Err((id, failure)) => return Some(failed(&id, failure)),
-    };
+/// Runs a call; `None` if it is a notification.
+async fn answer_one(control: &Control, call: Call) -> Option<String> {
     let result = methods::call(control, &call.method, call.params).await;
     let id = call.id?;
     Some(match result {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        // `json!` would copy the result.
+        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err(failure) => failed(&id, failure),
     })
 }
 
-fn failed(id: &Value, failure: Failure) -> Value {
+fn failed(id: &Value, failure: Failure) -> String {
     let mut error = json!({ "code": failure.code, "message": failure.message });
     if let (Some(error), false) = (error.as_object_mut(), failure.details.is_empty()) {
         error.insert("data".to_owned(), Value::from(failure.details));
     }
-    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+    json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()
 }
 
 /// A valid request object.
@@ -105,5 +113,47 @@ impl Call {
             return Err(invalid(answer_to, "`params` must be an object or an array"));
         }
         Ok(Self { id, method, params })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Configuration;
+    use crate::control::gated::run;
+
+    /// Calls `node.version` with an id of this many bytes.
+    fn call(bytes: usize) -> Value {
+        json!({ "jsonrpc": "2.0", "id": "x".repeat(bytes), "method": "node.version" })
+    }
+
+    #[test]
+    fn calls_of_a_batch_beyond_the_largest_answers_are_not_run_and_say_so() {
+        run(async {
+            let control = Control::new(None, Configuration::default(), None);
+            let large = LARGEST_ANSWERS / 2;
+            let notified = json!({ "jsonrpc": "2.0", "method": "node.version" });
+            let wrong = json!({ "jsonrpc": "2.0", "id": 1 });
+            let batch = json!([call(large), call(large), call(1), notified, wrong, call(2)]);
+            let answers = answer(&control, batch.to_string().as_bytes()).await;
+            let answers: Value = serde_json::from_str(&answers.expect("answers")).expect("JSON");
+            let answers = answers.as_array().expect("a list");
+            let has_run = |answer: &Value| answer["result"]["version"].is_string();
+            let have_run: Vec<bool> = answers.iter().map(has_run).collect();
+            assert_eq!(have_run, [true, true, false, false, false]);
+            for (place, id) in [(2, "x"), (4, "xx")] {
+                let refused = &answers[place];
+                assert_eq!(
+                    (&refused["id"], &refused["error"]["code"]),
+                    (&json!(id), &json!(-32_000))
+                );
+                let message = refused["error"]["message"].as_str().expect("a message");
+                assert!(
+                    message.starts_with("not run, because the answers"),
+                    "{message}"
+                );
+            }
+            assert_eq!(answers[3]["error"]["code"], code::INVALID_REQUEST);
+        });
     }
 }

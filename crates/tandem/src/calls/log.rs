@@ -112,43 +112,16 @@ fn printable(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::calls::sample::{self, call, ended};
+    use crate::calls::written::Written;
     use crate::config::Configuration;
     use sip_dialog::Ended;
-    use std::io::{self, Write};
-    use std::sync::{Mutex, PoisonError};
     use tracing::subscriber::with_default;
-
-    /// Keeps what the log writes.
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            written.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Written {
-        fn text(&self) -> String {
-            let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            String::from_utf8(written.clone()).expect("UTF-8")
-        }
-    }
 
     /// What the log has about an event, as text and as JSON.
     fn lines(event: &CallEvent) -> (String, String) {
         let (text, json) = (Written::default(), Written::default());
-        let (of_text, of_json) = (text.clone(), json.clone());
-        let log = tracing_subscriber::fmt()
-            .with_ansi(false)
-            .with_target(false)
-            .with_writer(move || of_text.clone());
-        with_default(log.finish(), || write(event));
+        let of_json = json.clone();
+        with_default(text.subscriber(), || write(event));
         let log = tracing_subscriber::fmt()
             .json()
             .flatten_event(true)

@@ -19,6 +19,8 @@ pub mod records;
 pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod written;
 
 pub(crate) use dispatch::{CallSender, Recording, channel};
 

@@ -1,11 +1,13 @@
-//! A server for tests whose workers can be held up, and answer nothing.
+//! A server for tests whose workers can be held up, and answer nothing. A test can answer in their place.
 use super::running::Running;
 use super::state::Control;
 use super::tables;
+use crate::calls::sample;
 use crate::config::{self, Configuration};
-use sip_elements::{ControlMessage, Question};
+use sip_dialog::{DialogDetails, DialogId, Leg, PartyDetails};
+use sip_elements::{ControlMessage, DialogAnswer, DialogOutcome, FoundDialog, Question};
 use sip_runtime::{Options, Runtime, SharedPeerPolicy};
-use sip_transport::{Input, Listener, Node, Output, Protocol, Time};
+use sip_transport::{Flow, Input, Listener, ListenerId, Node, Output, Protocol, Time};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,8 +41,8 @@ impl Node for Gated {
 }
 
 /// A server with two workers and room for one answer each. The first worker waits at its gate.
-pub(super) struct Fixture {
-    pub(super) control: Control,
+pub(crate) struct Fixture {
+    pub(crate) control: Control,
     pub(super) running: Arc<Running>,
     _workers: sip_runtime::Running<ControlMessage>,
     _directory: tempfile::TempDir,
@@ -49,7 +51,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let configuration = Configuration::default();
         let directory = tempfile::tempdir().expect("a directory");
         let database = format!("sqlite:{}", directory.path().join("t.db").display());
@@ -98,6 +100,19 @@ impl Fixture {
         }
     }
 
+    /// The same server, with another time for orders and answers.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.control.order_patience = patience;
+        self
+    }
+
+    /// Answers the request with this number in place of a worker.
+    pub(crate) fn answer(&self, number: u64, outcome: DialogOutcome) {
+        let answer = DialogAnswer { number, outcome };
+        let sender = &self.control.dialog_answers.sender;
+        sender.try_send(answer).expect("room");
+    }
+
     /// Waits until both workers have followed the order.
     pub(super) async fn until_both_drain(&self, on: bool) {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -119,7 +134,33 @@ impl Fixture {
     }
 }
 
-pub(super) fn run(test: impl Future<Output = ()>) {
+/// A dialog as a worker shows it.
+pub(crate) fn found(number: u128, bytes: usize) -> FoundDialog {
+    let call = sample::call(number);
+    let party = PartyDetails {
+        leg: Leg {
+            flow: Flow::to(ListenerId(0), call.source),
+            protocol: Protocol::Udp,
+            is_by_flow: false,
+        },
+        target: Box::default(),
+        route: Box::default(),
+        last_cseq: 1,
+    };
+    let details = DialogDetails {
+        call,
+        is_confirmed: true,
+        is_acknowledged: true,
+        expires: None,
+        caller: party.clone(),
+        callee: Some(party),
+        bytes,
+    };
+    let id = DialogId::NONE;
+    FoundDialog { id, details }
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

@@ -3,11 +3,12 @@
 //! [`Control`] exists from the start of the process. [`Running`] exists once the server runs. It is complete, and published once, with the
 //! change from [`Phase::Starting`] to [`Phase::Ready`].
 
+mod asking;
 mod counters;
 mod dialogs;
 mod drain;
 #[cfg(test)]
-mod gated;
+pub(crate) mod gated;
 mod lifecycle;
 pub(crate) mod log;
 mod order;
@@ -20,8 +21,9 @@ pub(crate) mod tables;
 mod trace;
 pub(crate) mod trusted_peers;
 
+pub(crate) use asking::{DialogError, Position};
 pub use counters::{ControlCounters, DialogSaveCounters, LookupCounters, LookupResult};
-pub(crate) use dialogs::{PlacedDialog, Position};
+pub(crate) use dialogs::{Page, PlacedDialog};
 pub use drain::DrainError;
 pub use lifecycle::Phase;
 pub use log::LogControl;

@@ -1,6 +1,6 @@
 //! What exists from the start of the process.
+use super::asking::DialogAnswers;
 use super::counters::ControlCounters;
-use super::dialogs::DialogAnswers;
 use super::lifecycle::{Lifecycle, Phase};
 use super::log::LogControl;
 use super::order::{self, Orders, Undelivered};

@@ -9,6 +9,8 @@ use std::time::Duration;
 const USUAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// More than the five seconds after which the server names a worker that has not taken an order.
 pub(super) const ORDER_TIMEOUT: Duration = Duration::from_secs(8);
+/// More than two searches among all dialogs take, each with ten seconds and at most five for the last answer.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// One call of the admin interface.
 pub struct Request {
@@ -50,6 +52,12 @@ impl Request {
     /// The same call, with time for every worker to take an order.
     pub fn of_all_workers(self) -> Self {
         let timeout = ORDER_TIMEOUT;
+        Self { timeout, ..self }
+    }
+
+    /// The same call, with time to search the dialogs of all workers.
+    pub fn of_dialogs(self) -> Self {
+        let timeout = SEARCH_TIMEOUT;
         Self { timeout, ..self }
     }
 

@@ -82,15 +82,15 @@ impl DialogsCommand {
                     "limit": limit, "after": after, "user": user, "call_id": call_id, "state": state,
                 });
                 let request = Request::new::<Listed>("dialogs.list", params);
-                request.of_all_workers().every(watch)
+                request.of_dialogs().every(watch)
             }
             Self::Get { id, watch } => {
                 let request = Request::new::<Dialogs>("dialogs.get", json!({ "id": id }));
-                request.of_all_workers().every(watch)
+                request.of_dialogs().every(watch)
             }
             Self::End { id, reason } => {
                 let params = json!({ "id": id, "reason": reason });
-                Request::new::<Ended>("dialogs.end", params).of_all_workers()
+                Request::new::<Ended>("dialogs.end", params).of_dialogs()
             }
             Self::Stats(watch) => {
                 Request::new::<DialogStats>("dialogs.stats", json!({})).every(watch)

@@ -22,15 +22,29 @@ struct Summary {
 #[derive(Deserialize)]
 pub(super) struct Listed {
     dialogs: Vec<Summary>,
-    /// Where the next page begins, if more follow.
+    /// Where the next page begins, if more may follow.
     next: Option<String>,
 }
 
 impl fmt::Display for Listed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.dialogs.is_empty() {
-            return writeln!(formatter, "no dialogs");
+        match (&self.next, self.dialogs.is_empty()) {
+            (_, false) => self.table().fmt(formatter)?,
+            (None, true) => writeln!(formatter, "no dialogs")?,
+            (Some(_), true) => writeln!(formatter, "no dialogs so far")?,
         }
+        match &self.next {
+            Some(next) => {
+                let next = printable(next);
+                writeln!(formatter, "more may follow; continue with --after {next}")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Listed {
+    fn table(&self) -> Table {
         let mut table = Table::new([
             "ID",
             "STATE",
@@ -53,14 +67,7 @@ impl fmt::Display for Listed {
                 &dialog.expires_in.map(duration).unwrap_or_default(),
             ]);
         }
-        table.fmt(formatter)?;
-        match &self.next {
-            Some(next) => {
-                let next = printable(next);
-                writeln!(formatter, "more follow; continue with --after {next}")
-            }
-            None => Ok(()),
-        }
+        table
     }
 }
 
@@ -244,10 +251,16 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_says_so() {
-        assert_eq!(
-            printed::<Listed>(json!({ "dialogs": [], "next": null })),
-            "no dialogs\n"
-        );
+    fn an_empty_list_says_so_and_whether_the_search_is_complete() {
+        for (next, text) in [
+            (json!(null), "no dialogs\n"),
+            (
+                json!("1-2048"),
+                "no dialogs so far\nmore may follow; continue with --after 1-2048\n",
+            ),
+        ] {
+            let list = json!({ "dialogs": [], "next": next });
+            assert_eq!(printed::<Listed>(list), text);
+        }
     }
 }

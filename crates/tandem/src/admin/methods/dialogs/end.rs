@@ -4,11 +4,11 @@ use super::shown::state;
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
 use crate::calls::line::{hexadecimal, text};
-use crate::control::{Control, PlacedDialog, Running};
+use crate::control::{Control, DialogError, PlacedDialog, Running};
 use serde_json::{Value, json};
 use sip_elements::EndOutcome;
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
 
 /// The longest text of an operator in Reason, in bytes.
 const LONGEST_TEXT: usize = 128;
@@ -20,29 +20,57 @@ pub(in crate::admin::methods) async fn end(
 ) -> Result<Value, Failure> {
     let reason: Arc<[u8]> = reason(arguments.text("reason"))?.into_bytes().into();
     let found = find(control, running, &arguments).await?;
-    let (mut ended, mut is_unreachable) = (Vec::new(), false);
-    for placed in &found {
+    let (mut ended, mut problem) = (Vec::new(), "the dialog has just ended");
+    let mut left = found.iter();
+    while let Some(placed) = left.next() {
+        // First, because the worker may end the call without answering in time.
+        log_order(placed, &reason);
         let outcome = control.end_dialog(running, placed, &reason).await;
-        match outcome.map_err(Failure::refused)? {
-            EndOutcome::HungUp(sent) => {
+        log_outcome(placed, &outcome);
+        match outcome {
+            Ok(EndOutcome::HungUp(sent)) => {
                 let [caller, callee] = [sent.caller, sent.callee].map(|sent| sent.then_some("BYE"));
                 ended.push(shown(placed, caller, callee));
             }
-            EndOutcome::Cancelled => ended.push(shown(placed, Some("487"), Some("CANCEL"))),
-            EndOutcome::Unreachable => {
-                is_unreachable = true;
-                continue;
+            Ok(EndOutcome::Cancelled) => ended.push(shown(placed, Some("487"), Some("CANCEL"))),
+            Ok(EndOutcome::AlreadyCancelled) => {
+                problem =
+                    "the call was cancelled before, and ends with the final response to its INVITE";
             }
-            EndOutcome::Gone | EndOutcome::Continue(_) => continue,
+            Ok(EndOutcome::Unreachable) => {
+                problem = "the call was not ended: no BYE could be sent to either party (next hop unknown or not allowed)";
+            }
+            Ok(EndOutcome::Gone | EndOutcome::Continue(_)) => {}
+            Err(error) => return Err(stopped(&error, &ended, placed, left.as_slice())),
         }
-        log(placed, &reason);
     }
-    match (ended.is_empty(), is_unreachable) {
-        (false, _) => Ok(json!({ "dialogs": ended })),
-        (true, true) => Err(Failure::refused(
-            "the dialog goes on: neither party can be sent a BYE, because its next hop is unknown or may not be used",
-        )),
-        (true, false) => Err(Failure::refused("the dialog has just ended")),
+    if ended.is_empty() {
+        return Err(Failure::refused(problem));
+    }
+    Ok(json!({ "dialogs": ended }))
+}
+
+/// Why not all dialogs of a call have ended. The details tell about those before and after the one that failed.
+fn stopped(
+    error: &DialogError,
+    ended: &[Value],
+    failed: &PlacedDialog,
+    left: &[PlacedDialog],
+) -> Failure {
+    let happens = match error {
+        DialogError::Silent { .. } => "may still end",
+        DialogError::Undelivered { .. } | DialogError::Busy | DialogError::Unfinished => {
+            "was not ended"
+        }
+    };
+    let message = format!("{error}; the dialog {} {happens}", id(failed));
+    let ended = ended.iter().map(|dialog| format!("ended: {dialog}"));
+    let left = left
+        .iter()
+        .map(|dialog| format!("not ended: {}", id(dialog)));
+    Failure {
+        details: ended.chain(left).collect(),
+        ..Failure::refused(message)
     }
 }
 
@@ -71,7 +99,7 @@ fn reason(given: Option<&str>) -> Result<String, Failure> {
 fn shown(placed: &PlacedDialog, caller: Option<&str>, callee: Option<&str>) -> Value {
     let details = &placed.dialog.details;
     json!({
-        "id": hexadecimal(details.call.id),
+        "id": id(placed),
         "call_id": text(&details.call.call_id),
         "state": state(details),
         "to_caller": caller,
@@ -79,13 +107,16 @@ fn shown(placed: &PlacedDialog, caller: Option<&str>, callee: Option<&str>) -> V
     })
 }
 
-fn log(placed: &PlacedDialog, reason: &[u8]) {
+fn id(placed: &PlacedDialog) -> String {
+    hexadecimal(placed.dialog.details.call.id)
+}
+
+fn log_order(placed: &PlacedDialog, reason: &[u8]) {
     let details = &placed.dialog.details;
     let call = &details.call;
-    let id = hexadecimal(call.id);
     let [call_id, from, to, reason] = [&call.call_id, &call.from, &call.to, reason].map(text);
     info!(
-        id,
+        id = id(placed),
         ?call_id,
         ?from,
         ?to,
@@ -95,9 +126,30 @@ fn log(placed: &PlacedDialog, reason: &[u8]) {
     );
 }
 
+fn log_outcome(placed: &PlacedDialog, outcome: &Result<EndOutcome, DialogError>) {
+    let id = id(placed);
+    let outcome = match outcome {
+        Ok(EndOutcome::HungUp(_)) => "BYE sent",
+        Ok(EndOutcome::Cancelled) => "CANCEL sent",
+        Ok(EndOutcome::AlreadyCancelled) => "cancelled before",
+        Ok(EndOutcome::Unreachable) => "no next hop for a BYE",
+        Ok(EndOutcome::Gone | EndOutcome::Continue(_)) => "ended before",
+        Err(error) => {
+            warn!(id, %error, "outcome of ending a call");
+            return;
+        }
+    };
+    info!(id, outcome, "outcome of ending a call");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::methods;
+    use crate::calls::written::Written;
+    use crate::control::gated::{Fixture, found, run};
+    use sip_elements::{DialogOutcome, HungUp};
+    use std::time::Duration;
 
     #[test]
     fn the_reason_says_that_an_operator_ended_the_call_and_quotes_the_text() {
@@ -123,5 +175,76 @@ mod tests {
             assert_eq!(refused.code, code::INVALID_PARAMS);
         }
         assert!(reason(Some(&"x".repeat(128))).is_ok());
+    }
+
+    /// Ends the three dialogs of a call whose home answers in this way, and then no more. Also returns the log.
+    fn end_call(outcomes: impl IntoIterator<Item = EndOutcome>) -> (Failure, String) {
+        let log = Written::default();
+        let _logging = tracing::subscriber::set_default(log.subscriber());
+        let mut failure = None;
+        run(async {
+            let fixture = Fixture::start().await.with_patience(Duration::from_secs(1));
+            let dialogs = (1..=3).map(|number| found(number, 10)).collect();
+            let (found, next) = (dialogs, None);
+            fixture.answer(1, DialogOutcome::Shown { found, next });
+            for (number, outcome) in (2..).zip(outcomes) {
+                fixture.answer(number, DialogOutcome::Ended(outcome));
+            }
+            let end = json!({ "id": "a", "reason": "fraud" });
+            let refused = methods::call(&fixture.control, "dialogs.end", end).await;
+            failure = refused.err();
+        });
+        (failure.expect("a failure"), log.text())
+    }
+
+    /// The lines of the log about a dialog.
+    fn lines(log: &str, number: u128) -> Vec<&str> {
+        let id = format!("id=\"{}\"", hexadecimal(number));
+        log.lines().filter(|line| line.contains(&id)).collect()
+    }
+
+    #[test]
+    fn a_worker_that_stops_answering_leaves_lines_in_the_log_and_what_has_ended() {
+        let sent = HungUp {
+            caller: true,
+            callee: false,
+        };
+        let (failure, log) = end_call([EndOutcome::HungUp(sent)]);
+        let [first, second, third] = [1, 2, 3].map(hexadecimal);
+        let expected = format!("retry; the dialog {second} may still end");
+        assert!(failure.message.ends_with(&expected), "{failure:?}");
+        let [ended, left] = &failure.details[..] else {
+            panic!("{failure:?}")
+        };
+        let ended: Value = serde_json::from_str(&ended["ended: ".len()..]).expect("JSON");
+        assert_eq!(
+            (&ended["id"], &ended["to_caller"]),
+            (&json!(first), &json!("BYE"))
+        );
+        assert_eq!(left, &format!("not ended: {third}"));
+
+        for (number, outcome) in [(1, "outcome=\"BYE sent\""), (2, "did not answer in time")] {
+            let lines = lines(&log, number);
+            let [order, end] = lines[..] else {
+                panic!("{log}")
+            };
+            assert!(order.contains("an operator ends a call"), "{order}");
+            assert!(order.contains("fraud"), "{order}");
+            assert!(end.contains(outcome), "{end}");
+        }
+        assert_eq!(lines(&log, 3), [""; 0]);
+    }
+
+    #[test]
+    fn a_call_that_was_cancelled_before_is_not_reported_as_ended() {
+        let (failure, log) = end_call([EndOutcome::AlreadyCancelled; 3]);
+        assert!(
+            failure.message.starts_with("the call was cancelled before"),
+            "{failure:?}"
+        );
+        assert!(
+            lines(&log, 1)[1].contains("outcome=\"cancelled before\""),
+            "{log}"
+        );
     }
 }

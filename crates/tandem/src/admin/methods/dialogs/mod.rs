@@ -9,7 +9,7 @@ pub(super) use stats::stats;
 
 use super::arguments::Arguments;
 use crate::admin::failure::{Failure, code};
-use crate::control::{Control, PlacedDialog, Position, Running};
+use crate::control::{Control, Page, PlacedDialog, Position, Running};
 use serde_json::{Value, json};
 use sip_elements::DialogFilter;
 use sip_elements::trace::Selection;
@@ -37,13 +37,19 @@ pub(super) async fn list(
     let limit = arguments.number("limit").unwrap_or(PAGE);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     // One more than requested, to detect a next page.
-    let found = control.dialogs(running, filter, after, limit + 1).await;
-    let mut found = found.map_err(Failure::refused)?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| more).map(PlacedDialog::next);
+    let page = control.dialogs(running, filter, after, limit + 1).await;
+    let Page {
+        mut dialogs, next, ..
+    } = page.map_err(Failure::refused)?;
+    let more = dialogs.len() > limit;
+    dialogs.truncate(limit);
+    let next = dialogs
+        .last()
+        .filter(|_| more)
+        .map(PlacedDialog::next)
+        .or(next);
     let now = control.clock.now();
-    let dialogs = found.iter().map(|placed| shown::summary(placed, now));
+    let dialogs = dialogs.iter().map(|placed| shown::summary(placed, now));
     Ok(json!({
         "dialogs": dialogs.collect::<Vec<_>>(),
         "next": next.map(position::write),
@@ -68,27 +74,14 @@ async fn find(
     arguments: &Arguments,
 ) -> Result<Vec<PlacedDialog>, Failure> {
     let given = arguments.text("id").unwrap_or_default();
-    let about = Some(call("id", given)?);
+    let call = call("id", given)?;
     if let Some(id) = identifier(given) {
-        let filter = DialogFilter {
-            id: Some(id),
-            ..DialogFilter::default()
-        };
-        let found = control
-            .dialogs(running, filter, Position::default(), 1)
-            .await;
-        let found = found.map_err(Failure::refused)?;
-        if !found.is_empty() {
-            return Ok(found);
+        let found = control.dialog(running, id).await;
+        if let Some(found) = found.map_err(Failure::refused)? {
+            return Ok(vec![found]);
         }
     }
-    let filter = DialogFilter {
-        about,
-        ..DialogFilter::default()
-    };
-    let found = control
-        .dialogs(running, filter, Position::default(), MOST_OF_A_CALL)
-        .await;
+    let found = control.dialogs_of_call(running, call, MOST_OF_A_CALL).await;
     let found = found.map_err(Failure::refused)?;
     if found.is_empty() {
         let problem = format!(
