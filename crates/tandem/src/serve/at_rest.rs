@@ -3,7 +3,8 @@
 use super::bindings::{self, ListenerNames};
 use super::saved_dialogs::SavedDialogs;
 use crate::config::{Configuration, Durability};
-use crate::control::{Control, service_manager, tables, trusted_peers};
+use crate::control::trusted_peers::TrustedGroup;
+use crate::control::{Control, service_manager, tables};
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
@@ -39,8 +40,10 @@ pub(super) async fn read(
 ) -> Result<AtRest, StoreError> {
     let (mut pause, longest) = PAUSES;
     let mut reserved = Reserved::new(control, patience);
+    // Each attempt adds the trusted peers of the database to a copy of it.
+    let loaded = control.configuration.load_full();
     loop {
-        match attempt(control, listeners).await {
+        match attempt(control, &loaded, listeners).await {
             Err(error) if reserved.may_end(&error) || error.is_temporary() => {
                 error!(%error, "the server waits for its database and tries again in {} s", pause.as_secs());
                 service_manager::waiting(longest, "Waits for the database, see the log");
@@ -91,10 +94,13 @@ impl Reserved {
     }
 }
 
-async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
-    let configuration = control.configuration.load_full();
-    let store = open(&configuration).await?;
-    let configuration = trust(control, configuration, &store).await?;
+async fn attempt(
+    control: &Control,
+    loaded: &Configuration,
+    listeners: &[Listener],
+) -> Result<AtRest, StoreError> {
+    let store = open(loaded).await?;
+    let configuration = trust(control, loaded, &store).await?;
     let shared = tables::shared(&configuration, &store.secret().await?);
     let version = warm_credentials(control, &store, &shared).await?;
     let restored = restore(control, &store, &shared, listeners).await?;
@@ -123,7 +129,7 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
         return Store::open_as(&database.url.0, configuration.node.name.0.clone(), options).await;
     };
     info!(
-        "it is the database of Kamailio, which is only read: registrations and calls of this server are in memory"
+        "this is Kamailio's database, opened read-only: registrations and calls of this server are in memory"
     );
     let domains = configuration.domains.iter();
     let kamailio = KamailioOptions {
@@ -137,16 +143,20 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
     Store::open_kamailio(&database.url.0, kamailio, options).await
 }
 
-/// Adds the trusted peers of the database to the configuration.
+/// Puts the configuration in force, with the trusted peers of the database.
 async fn trust(
     control: &Control,
-    configuration: Arc<Configuration>,
+    loaded: &Configuration,
     store: &Store,
 ) -> Result<Arc<Configuration>, StoreError> {
-    let mut complete = Configuration::clone(&configuration);
-    trusted_peers::add(&mut complete, store).await?;
+    let mut complete = loaded.clone();
+    let group = TrustedGroup::read(loaded, store).await?;
+    if let Some(group) = &group {
+        group.add_to(&mut complete);
+    }
     let complete = Arc::new(complete);
     control.configuration.store(Arc::clone(&complete));
+    control.trusted_group.store(group.map(Arc::new));
     Ok(complete)
 }
 
