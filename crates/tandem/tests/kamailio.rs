@@ -116,6 +116,50 @@ fn registrations_at_kamailio_appear_and_those_made_here_stay() {
 }
 
 #[test]
+fn a_registration_at_kamailio_is_followed_until_it_is_removed_here() {
+    run(async {
+        let database = database();
+        let more = "location_interval = \"1s\"";
+        let (_place, server) = place(&database, more).start_alone().await;
+        let address = || json!({ "address": "alice@tandem.localhost" });
+        let call_id = async || {
+            let alice = call(&server, "location.get", address()).await;
+            let alice = alice.expect("shown");
+            alice["bindings"][0]["call_id"].clone()
+        };
+        let insert = |name: &str| {
+            execute(
+                &database,
+                &format!(
+                    "INSERT INTO location (ruid, username, contact, received, expires, callid) VALUES \
+                     ('{name}', '{name}', 'sip:phone@10.0.0.7', 'sip:127.0.0.1:40000', now() AT TIME ZONE 'UTC' + INTERVAL '2 hours', 'first')"
+                ),
+            );
+        };
+        insert("alice");
+        until("it is read", async || call_id().await == "first").await;
+        let restarted = "UPDATE location SET callid = 'second', received = 'sip:127.0.0.1:40001', \
+             expires = now() AT TIME ZONE 'UTC' + INTERVAL '1 hour' WHERE username = 'alice'";
+        execute(&database, restarted);
+        until("it is followed", async || call_id().await == "second").await;
+        let removed = call(&server, "location.remove", address()).await;
+        assert_eq!(removed, Ok(json!({ "removed": 1 })));
+        // Each is read later than the one before.
+        for name in ["bob", "carol"] {
+            insert(name);
+            until("it is read", async || bindings(&server, name).await == 1).await;
+        }
+        assert_eq!(call_id().await, Value::Null);
+        execute(
+            &database,
+            "UPDATE location SET callid = 'third' WHERE username = 'alice'",
+        );
+        until("it is followed", async || call_id().await == "third").await;
+        assert!(server.stop(false).await);
+    });
+}
+
+#[test]
 fn a_group_of_addresses_is_trusted_and_read_again_at_a_reload() {
     run(async {
         let database = database();

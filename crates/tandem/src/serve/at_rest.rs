@@ -2,6 +2,7 @@
 //! server says so, is not ready, and tries again.
 use super::bindings::{self, ListenerNames};
 use super::saved_dialogs::SavedDialogs;
+use super::taken_over::TakenOver;
 use crate::config::{Configuration, Durability};
 use crate::control::trusted_peers::TrustedGroup;
 use crate::control::{Control, service_manager, tables};
@@ -25,6 +26,8 @@ pub(super) struct AtRest {
     pub(super) version: u64,
     /// Number of restored bindings.
     pub(super) restored: u64,
+    /// What was taken over from a Kamailio.
+    pub(super) taken_over: Option<TakenOver>,
     pub(super) dialogs: SavedDialogs,
 }
 
@@ -103,11 +106,13 @@ async fn attempt(
     let configuration = trust(control, loaded, &store).await?;
     let shared = tables::shared(&configuration, &store.secret().await?);
     let version = warm_credentials(control, &store, &shared).await?;
-    let restored = restore(control, &store, &shared, listeners).await?;
+    let mut taken_over = configuration.kamailio().map(|_| TakenOver::default());
+    let restored = restore(control, &store, &shared, listeners, taken_over.as_mut()).await?;
     Ok(AtRest {
         shared,
         version,
         restored,
+        taken_over,
         dialogs: SavedDialogs::read(control, &store).await?,
         store,
     })
@@ -192,11 +197,17 @@ async fn restore(
     store: &Store,
     shared: &Shared,
     listeners: &[Listener],
+    taken_over: Option<&mut TakenOver>,
 ) -> Result<u64, StoreError> {
     let names = ListenerNames::new(listeners);
     let now = control.clock.now();
-    let longest = control.configuration.load().registrar.max_expires;
-    let found = bindings::restore(store, &shared.locations, &names, (now, longest)).await?;
+    let locations = &shared.locations;
+    let found = if let Some(taken_over) = taken_over {
+        taken_over.read(store, locations, &names, now).await?
+    } else {
+        let longest = control.configuration.load().registrar.max_expires;
+        bindings::restore(store, locations, &names, (now, longest)).await?
+    };
     if found.unreadable > 0 {
         warn!(
             rows = found.unreadable,
