@@ -351,8 +351,28 @@ impl Locations {
     /// Restores a saved binding at start. It replaces a binding with the same contact. A binding that does not fit is
     /// skipped and counted as refused.
     pub fn restore(&self, address: &[u8], binding: &Binding<'_>) {
-        let _refused = self.apply(address, Time::default(), &Restore(*binding), false, |_| ());
+        self.take_over(address, binding, Time::default(), |_| true);
+    }
+
+    /// Adds a binding of another registrar. A binding with the same contact stays, unless `is_replaced` selects it. Returns when the
+    /// binding with this contact ends, in seconds since the Unix epoch; `None` if the new one does not fit.
+    pub fn take_over(
+        &self,
+        address: &[u8],
+        binding: &Binding<'_>,
+        now: Time,
+        is_replaced: impl Fn(&Binding<'_>) -> bool,
+    ) -> Option<u32> {
+        let change = TakeOver {
+            binding: *binding,
+            is_replaced,
+        };
+        let taken = self.apply(address, now, &change, false, |mut live| {
+            let known = live.find(|known| known.contact == binding.contact);
+            known.map(|known| known.expires_at)
+        });
         make_room(&self.records);
+        taken.ok().and_then(|(ends_at, _)| ends_at)
     }
 
     /// The key of an address of record.
@@ -518,16 +538,25 @@ impl<'r> Iterator for Live<'r> {
     }
 }
 
-/// A binding restored from the store.
-struct Restore<'b>(Binding<'b>);
+/// A binding from the store, or of another registrar.
+struct TakeOver<'b, R> {
+    binding: Binding<'b>,
+    /// Whether a binding with the same contact is replaced.
+    is_replaced: R,
+}
 
-impl Change for Restore<'_> {
+impl<R: Fn(&Binding<'_>) -> bool> Change for TakeOver<'_, R> {
     type Error = std::convert::Infallible;
 
     fn apply<'s>(&'s self, contacts: &mut Contacts<'s>) -> Result<(), Self::Error> {
-        match contacts.position(|binding| binding.contact == self.0.contact) {
-            Some(position) => contacts.replace(position, self.0),
-            None => contacts.add(self.0),
+        let known = contacts.position(|known| known.contact == self.binding.contact);
+        let Some(position) = known else {
+            contacts.add(self.binding);
+            return Ok(());
+        };
+        let known = contacts.at(position);
+        if known.is_some_and(|(known, _)| (self.is_replaced)(known)) {
+            contacts.replace(position, self.binding);
         }
         Ok(())
     }

@@ -279,6 +279,30 @@ fn a_restored_binding_is_there_and_need_not_be_saved() {
 }
 
 #[test]
+fn a_binding_is_taken_over_unless_another_one_with_its_contact_stays() {
+    let locations = locations(2);
+    let take = |binding: Binding<'_>, replaced: u32| {
+        locations.take_over(ALICE, &binding, at(100), |known| known.cseq == replaced)
+    };
+    let with_cseq = |cseq, expires_at| Binding {
+        cseq,
+        ..binding("sip:a", expires_at)
+    };
+    assert_eq!(take(with_cseq(1, 200), 0), Some(200), "it is new");
+    assert_eq!(take(with_cseq(2, 300), 1), Some(300), "it replaces");
+    assert_eq!(take(with_cseq(3, 400), 1), Some(300), "the other one stays");
+    // A refresh in place is another binding.
+    put(&locations, ALICE, 100, with_cseq(4, 500));
+    assert_eq!(take(with_cseq(3, 400), 2), Some(500));
+    let refreshed = locations.take_over(ALICE, &with_cseq(3, 900), at(500), |_| false);
+    assert_eq!(refreshed, Some(900), "one that has expired does not stay");
+    assert_eq!(take(binding("sip:b", 300), 0), Some(300));
+    assert_eq!(take(binding("sip:c", 300), 0), None, "the table is full");
+    let stats = locations.stats();
+    assert_eq!((stats.created, stats.live, stats.refused_full), (3, 2, 1));
+}
+
+#[test]
 fn a_pure_refresh_is_saved_only_when_an_eighth_of_the_saved_lifetime_is_gone() {
     let locations = locations(10);
     put(&locations, ALICE, 0, binding("sip:a", 3_600));

@@ -41,13 +41,14 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// `in_zone` converts a column with a date. With `expires_type = 1`, `usrloc` writes seconds.
-    pub(super) fn new(columns: &[Column], in_zone: impl Fn(&str) -> String) -> Self {
+    /// `in_zone` converts a column with a date. With `expires_type = 1`, `usrloc` writes seconds, and `whole` is the type to which a
+    /// column of any width is cast.
+    pub(super) fn new(columns: &[Column], whole: &str, in_zone: impl Fn(&str) -> String) -> Self {
         let expression = |name: &str| {
             let mut found = columns.iter().filter(|column| column.is("location", name));
             let is_number = found.any(|column| column.kind.contains("int"));
             if is_number {
-                name.to_owned()
+                format!("CAST({name} AS {whole})")
             } else {
                 in_zone(name)
             }

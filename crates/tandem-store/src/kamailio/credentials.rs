@@ -31,6 +31,8 @@ pub(super) enum Note {
     Nothing,
     OnlyMd5,
     OnlySha256,
+    /// Only a hash, in a row whose domain has upper-case letters. Phones hash the domain in lower case.
+    OtherCase,
     /// `password` and `ha1` belong to different passwords, and `ha1` counts.
     Contradiction,
 }
@@ -80,10 +82,12 @@ impl Reading<'_> {
                 Note::OnlySha256,
             ),
         };
-        let note = if row.password.is_empty() {
-            only
-        } else {
+        let note = if !row.password.is_empty() {
             Note::Contradiction
+        } else if !row.domain.is_empty() && *realm != *row.domain {
+            Note::OtherCase
+        } else {
+            only
         };
         Ok(Usable { credentials, note })
     }
@@ -216,6 +220,19 @@ mod tests {
         assert_eq!(sha256.note, Note::OnlySha256);
         assert_eq!(sha256.credentials.ha1_sha256, both.ha1_sha256);
         assert_eq!(sha256.credentials.ha1_md5, [7; 16]);
+    }
+
+    #[test]
+    fn a_hash_alone_is_odd_if_its_domain_has_upper_case_letters() {
+        let ha1 = "0".repeat(32);
+        for (domain, password, expected) in [
+            ("Example.ORG", "", Note::OtherCase),
+            ("", "", Note::OnlyMd5),
+            ("Example.ORG", "secret", Note::Contradiction),
+        ] {
+            let usable = read(["alice", domain, password, &ha1], false).expect("usable");
+            assert_eq!(usable.note, expected, "{domain}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(super) async fn open(
             "the server does not know it (names need its tables of time zones; offsets do not)";
         return Err(time_zone::unknown(&url, problem));
     }
-    let times = Times::new(&columns, |column| zone.mysql(column));
+    let times = Times::new(&columns, "SIGNED", |column| zone.mysql(column));
     let is_unicode = columns
         .iter()
         .any(|column| column.is("subscriber", "username") && column.kind.contains("utf8"));

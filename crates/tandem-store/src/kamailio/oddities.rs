@@ -34,6 +34,7 @@ pub(super) struct SubscriberOddities {
     bad_hashes: Tally,
     duplicates: Tally,
     contradictions: Tally,
+    other_case: Tally,
     only_md5: Tally,
     only_sha256: Tally,
 }
@@ -58,6 +59,7 @@ impl SubscriberOddities {
         match note {
             Note::Nothing => {}
             Note::Contradiction => self.contradictions.add(name),
+            Note::OtherCase => self.other_case.add(name),
             Note::OnlyMd5 => self.only_md5.add(name),
             Note::OnlySha256 => self.only_sha256.add(name),
         }
@@ -77,6 +79,10 @@ impl SubscriberOddities {
             self.contradictions.line(
                 "rows of subscriber have a password that does not belong to their ha1: ha1 counts, unless database.calculate_ha1 is set, \
                  and SHA-256 does not work for them",
+            ),
+            self.other_case.line(
+                "rows of subscriber have only a hash, and upper-case letters in their domain: the hash must be of the domain in lower case, \
+                 else these subscribers cannot register",
             ),
         ];
         lines.into_iter().flatten()
@@ -131,10 +137,12 @@ mod tests {
         odd.unusable(Unusable::BadHash, || "c\narol@example.org".to_owned());
         odd.note(Note::Nothing, || unreachable!("nothing is odd"));
         odd.note(Note::OnlyMd5, || "dave@example.org".to_owned());
+        odd.note(Note::OtherCase, || "erin@example.org".to_owned());
         let warnings: Vec<String> = odd.warnings().collect();
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert_eq!(warnings.len(), 4, "{warnings:?}");
         assert!(warnings[1].starts_with("1 ") && warnings[1].contains("c\\narol@example.org"));
         assert!(warnings[2].starts_with("2 ") && warnings[2].contains("alice@example.org"));
+        assert!(warnings[3].starts_with("1 ") && warnings[3].contains("erin@example.org"));
         assert_eq!(odd.remarks().count(), 1);
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn open(
             _ => failed(error),
         })?;
     let reader = PostgresReader {
-        times: Times::new(&columns, |column| zone.postgres(column)),
+        times: Times::new(&columns, "BIGINT", |column| zone.postgres(column)),
         pool: PgPoolOptions::new()
             .max_connections(store.connections)
             .acquire_timeout(CONNECT_TIMEOUT)

@@ -7,7 +7,7 @@ use crate::dialogs::DialogRow;
 use crate::node_name::NodeName;
 use async_trait::async_trait;
 
-const PROBLEM: &str = "it is the database of Kamailio, which is only read";
+const PROBLEM: &str = "this is Kamailio's database, opened read-only";
 
 /// The fault of every change of subscribers.
 pub(super) fn subscribers() -> Fault {

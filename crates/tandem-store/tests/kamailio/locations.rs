@@ -2,6 +2,7 @@
 
 use super::{open, open_with, options};
 use crate::Database;
+use crate::kamailio_tables::WHOLE_NUMBERS;
 use std::collections::BTreeMap;
 use tandem_store::{BindingRow, KamailioOptions, Loaded, Store, StoreError};
 
@@ -107,16 +108,20 @@ async fn times_are_those_of_the_time_zone_of_kamailio() {
 /// With `expires_type = 1`, `usrloc` writes seconds, and its column is a number.
 #[tokio::test]
 async fn times_may_be_seconds() {
-    let database = Database::of_kamailio();
-    database.execute("ALTER TABLE location DROP COLUMN expires, DROP COLUMN last_modified");
-    database.execute("ALTER TABLE location ADD expires BIGINT, ADD last_modified BIGINT");
-    database.execute(
-        "INSERT INTO location (ruid, username, contact, expires, last_modified) VALUES \
-         ('1', 'alice', 'sip:alice@192.0.2.7', 1900000001, 1900000000), ('2', 'bob', 'sip:bob@192.0.2.8', 1900000000, 1)",
-    );
-    let (_, all) = loaded(&open(&database).await).await;
-    assert_eq!(all.len(), 1);
-    assert_eq!(all["alice@example.org"].expires_at, NOW + 1);
+    for kind in WHOLE_NUMBERS {
+        let database = Database::of_kamailio();
+        database.execute("ALTER TABLE location DROP COLUMN expires, DROP COLUMN last_modified");
+        database.execute(&format!(
+            "ALTER TABLE location ADD expires {kind}, ADD last_modified {kind}"
+        ));
+        database.execute(
+            "INSERT INTO location (ruid, username, contact, expires, last_modified) VALUES \
+             ('1', 'alice', 'sip:alice@192.0.2.7', 1900000001, 1900000000), ('2', 'bob', 'sip:bob@192.0.2.8', 1900000000, 1)",
+        );
+        let (_, all) = loaded(&open(&database).await).await;
+        assert_eq!(all.len(), 1, "{kind}");
+        assert_eq!(all["alice@example.org"].expires_at, NOW + 1, "{kind}");
+    }
 }
 
 #[tokio::test]

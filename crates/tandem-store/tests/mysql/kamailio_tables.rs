@@ -6,6 +6,9 @@ use sqlx::{AssertSqlSafe, Connection, MySqlConnection, Row};
 /// What `kamdbctl create` runs.
 const FOLDER: &str = "/usr/share/kamailio/mysql";
 
+/// Types of a column for seconds.
+pub const WHOLE_NUMBERS: &[&str] = &["BIGINT", "INTEGER", "INTEGER UNSIGNED", "BIGINT UNSIGNED"];
+
 /// Replaces `address`.
 pub const WRITING_VIEW: &str = "CREATE TABLE written (id INTEGER); \
     CREATE FUNCTION write_it() RETURNS INTEGER BEGIN INSERT INTO written VALUES (1); RETURN 1; END; \

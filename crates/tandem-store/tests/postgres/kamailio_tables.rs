@@ -6,6 +6,9 @@ use sqlx::{Connection, PgConnection};
 /// What `kamdbctl create` runs.
 const FOLDER: &str = "/usr/share/kamailio/postgres";
 
+/// Types of a column for seconds.
+pub const WHOLE_NUMBERS: &[&str] = &["BIGINT", "INTEGER"];
+
 /// Replaces `address`.
 pub const WRITING_VIEW: &str = "CREATE TABLE written (id INTEGER); \
     CREATE FUNCTION write_it() RETURNS INTEGER LANGUAGE plpgsql VOLATILE AS $$ BEGIN INSERT INTO written VALUES (1); RETURN 1; END $$; \

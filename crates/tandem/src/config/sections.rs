@@ -291,7 +291,8 @@ section! {
         reload location_interval: Duration = seconds(60), between(seconds(1), days(1));
 
         /// Group (`grp`) of the table `address` whose networks are added to `proxy.trusted_peers`, at the start and at each reload. Rows
-        /// with a port or a name are skipped. If omitted, the table is not read.
+        /// with a port or a name are skipped. If the database is away at a reload, the networks that were read last stay trusted. If
+        /// omitted, the table is not read.
         reload trusted_group: Option<u32> = None, optional_between(0, 2_147_483_647, 1);
     }
 }

@@ -3,7 +3,6 @@ use super::order::Undelivered;
 use super::running::Running;
 use super::service_manager;
 use super::state::Control;
-use super::trusted_peers;
 use crate::calls;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use crate::warnings::dangerous_settings;
@@ -56,7 +55,7 @@ impl Control {
     /// # Errors
     /// Why nothing changed; or [`ReloadError::Undelivered`].
     pub async fn reload(&self, running: &Running) -> Result<Vec<String>, ReloadError> {
-        let _one_at_a_time = self.orders.lock().await;
+        let _one_at_a_time = self.reloads.lock().await;
         service_manager::reloading();
         let result = self.try_reload(running).await;
         service_manager::reloaded(result.is_ok());
@@ -81,8 +80,12 @@ impl Control {
     async fn try_reload(&self, running: &Running) -> Result<Vec<String>, ReloadError> {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
         let mut fresh = config::load(Some(file)).map_err(ReloadError::Mistakes)?;
-        let peers = trusted_peers::add(&mut fresh, &running.store).await;
-        peers.map_err(|error| ReloadError::Database(error.to_string()))?;
+        let group = self.read_trusted_group(&fresh, &running.store).await;
+        let group = group.map_err(|error| ReloadError::Database(error.to_string()))?;
+        if let Some(group) = &group {
+            group.add_to(&mut fresh);
+        }
+        let _no_other_orders = self.orders.lock().await;
         let differences = self.configuration.load().differences(&fresh);
         let fixed: Vec<String> = differences
             .iter()
@@ -102,6 +105,7 @@ impl Control {
         }
         running.peer_policy.replace(config::peer_policy(&fresh));
         self.configuration.store(Arc::new(fresh));
+        self.trusted_group.store(group);
         self.records.reopen();
         self.traces.reconfigure();
         let mut changed: Vec<String> = differences.into_iter().map(|(key, _)| key).collect();

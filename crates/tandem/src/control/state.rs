@@ -5,6 +5,7 @@ use super::lifecycle::{Lifecycle, Phase};
 use super::log::LogControl;
 use super::order::{self, Orders, Undelivered};
 use super::running::Running;
+use super::trusted_peers::TrustedGroup;
 use crate::calls::events::Hub;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
@@ -43,10 +44,14 @@ pub struct Control {
     pub(crate) traces: Traces,
     /// What the workers answer to requests about dialogs.
     pub(crate) dialog_answers: DialogAnswers,
+    /// The group of the database that is part of `proxy.trusted_peers`.
+    pub(crate) trusted_group: ArcSwapOption<TrustedGroup>,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
-    /// Serializes reloads and drains.
+    /// Serializes orders to the workers.
     pub(super) orders: Mutex<Orders>,
+    /// Serializes reloads, which read the database before they order.
+    pub(super) reloads: Mutex<()>,
     pub(super) order_patience: Duration,
 }
 
@@ -72,9 +77,11 @@ impl Control {
             events: Arc::new(hub),
             obstacle: ArcSwapOption::empty(),
             dialog_answers: DialogAnswers::default(),
+            trusted_group: ArcSwapOption::empty(),
             lifecycle: ArcSwap::default(),
             log,
             orders: Mutex::default(),
+            reloads: Mutex::default(),
             order_patience: ORDER_PATIENCE,
         }
     }

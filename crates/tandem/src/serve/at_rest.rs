@@ -2,8 +2,10 @@
 //! server says so, is not ready, and tries again.
 use super::bindings::{self, ListenerNames};
 use super::saved_dialogs::SavedDialogs;
+use super::taken_over::TakenOver;
 use crate::config::{Configuration, Durability};
-use crate::control::{Control, service_manager, tables, trusted_peers};
+use crate::control::trusted_peers::TrustedGroup;
+use crate::control::{Control, service_manager, tables};
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
@@ -24,6 +26,8 @@ pub(super) struct AtRest {
     pub(super) version: u64,
     /// Number of restored bindings.
     pub(super) restored: u64,
+    /// What was taken over from a Kamailio.
+    pub(super) taken_over: Option<TakenOver>,
     pub(super) dialogs: SavedDialogs,
 }
 
@@ -39,8 +43,10 @@ pub(super) async fn read(
 ) -> Result<AtRest, StoreError> {
     let (mut pause, longest) = PAUSES;
     let mut reserved = Reserved::new(control, patience);
+    // Each attempt adds the trusted peers of the database to a copy of it.
+    let loaded = control.configuration.load_full();
     loop {
-        match attempt(control, listeners).await {
+        match attempt(control, &loaded, listeners).await {
             Err(error) if reserved.may_end(&error) || error.is_temporary() => {
                 error!(%error, "waiting for the database; retrying in {} s", pause.as_secs());
                 service_manager::waiting(longest, "Waits for the database, see the log");
@@ -91,17 +97,22 @@ impl Reserved {
     }
 }
 
-async fn attempt(control: &Control, listeners: &[Listener]) -> Result<AtRest, StoreError> {
-    let configuration = control.configuration.load_full();
-    let store = open(&configuration).await?;
-    let configuration = trust(control, configuration, &store).await?;
+async fn attempt(
+    control: &Control,
+    loaded: &Configuration,
+    listeners: &[Listener],
+) -> Result<AtRest, StoreError> {
+    let store = open(loaded).await?;
+    let configuration = trust(control, loaded, &store).await?;
     let shared = tables::shared(&configuration, &store.secret().await?);
     let version = warm_credentials(control, &store, &shared).await?;
-    let restored = restore(control, &store, &shared, listeners).await?;
+    let mut taken_over = configuration.kamailio().map(|_| TakenOver::default());
+    let restored = restore(control, &store, &shared, listeners, taken_over.as_mut()).await?;
     Ok(AtRest {
         shared,
         version,
         restored,
+        taken_over,
         dialogs: SavedDialogs::read(control, &store).await?,
         store,
     })
@@ -123,7 +134,7 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
         return Store::open_as(&database.url.0, configuration.node.name.0.clone(), options).await;
     };
     info!(
-        "it is the database of Kamailio, which is only read: registrations and calls of this server are in memory"
+        "this is Kamailio's database, opened read-only: registrations and calls of this server are in memory"
     );
     let domains = configuration.domains.iter();
     let kamailio = KamailioOptions {
@@ -137,16 +148,20 @@ async fn open(configuration: &Configuration) -> Result<Store, StoreError> {
     Store::open_kamailio(&database.url.0, kamailio, options).await
 }
 
-/// Adds the trusted peers of the database to the configuration.
+/// Puts the configuration in force, with the trusted peers of the database.
 async fn trust(
     control: &Control,
-    configuration: Arc<Configuration>,
+    loaded: &Configuration,
     store: &Store,
 ) -> Result<Arc<Configuration>, StoreError> {
-    let mut complete = Configuration::clone(&configuration);
-    trusted_peers::add(&mut complete, store).await?;
+    let mut complete = loaded.clone();
+    let group = TrustedGroup::read(loaded, store).await?;
+    if let Some(group) = &group {
+        group.add_to(&mut complete);
+    }
     let complete = Arc::new(complete);
     control.configuration.store(Arc::clone(&complete));
+    control.trusted_group.store(group.map(Arc::new));
     Ok(complete)
 }
 
@@ -182,11 +197,17 @@ async fn restore(
     store: &Store,
     shared: &Shared,
     listeners: &[Listener],
+    taken_over: Option<&mut TakenOver>,
 ) -> Result<u64, StoreError> {
     let names = ListenerNames::new(listeners);
     let now = control.clock.now();
-    let longest = control.configuration.load().registrar.max_expires;
-    let found = bindings::restore(store, &shared.locations, &names, (now, longest)).await?;
+    let locations = &shared.locations;
+    let found = if let Some(taken_over) = taken_over {
+        taken_over.read(store, locations, &names, now).await?
+    } else {
+        let longest = control.configuration.load().registrar.max_expires;
+        bindings::restore(store, locations, &names, (now, longest)).await?
+    };
     if found.unreadable > 0 {
         warn!(
             rows = found.unreadable,

@@ -84,33 +84,12 @@ pub async fn restore(
     loaded.await
 }
 
-/// Takes over the bindings that another program has written since the last time. What phones have registered here stays.
-///
-/// # Errors
-/// Any database error.
-pub async fn take_over(
-    store: &Store,
-    locations: &Locations,
-    names: &ListenerNames,
-    now: Time,
-) -> Result<Loaded, StoreError> {
-    let seconds = u32::try_from(now.unix_seconds()).unwrap_or(u32::MAX);
-    let at_rest = store.locations();
-    let loaded = at_rest.load_all(seconds, |address, row| {
-        let mut is_known = false;
-        locations.visit(address, now, |known| {
-            is_known |= *known.contact == *row.contact
-                && (*known.call_id != *row.call_id || known.expires_at >= row.expires_at);
-        });
-        if !is_known {
-            locations.restore(address, &in_memory(row, names, u32::MAX));
-        }
-    });
-    loaded.await
-}
-
 /// A saved binding as it was in memory. It expires at `latest`, if not before.
-fn in_memory<'r>(row: &'r BindingRow<'_>, names: &ListenerNames, latest: u32) -> Binding<'r> {
+pub(super) fn in_memory<'r>(
+    row: &'r BindingRow<'_>,
+    names: &ListenerNames,
+    latest: u32,
+) -> Binding<'r> {
     Binding {
         contact: &row.contact,
         q: row.q,

@@ -10,6 +10,7 @@ mod questions;
 mod saved_dialogs;
 mod saver;
 mod server;
+mod taken_over;
 mod upkeep;
 mod workers;
 

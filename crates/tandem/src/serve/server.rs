@@ -3,6 +3,7 @@ use super::changed_subscribers::ChangedSubscribers;
 use super::dialogs::{self, DialogSaver};
 use super::questions::{self, Responder};
 use super::saver::Saver;
+use super::taken_over::TakenOver;
 use super::workers::{self, Parts};
 use super::{at_rest, banner, bans, upkeep};
 use crate::admin;
@@ -107,7 +108,7 @@ impl Server {
             subscribers: Arc::new(subscribers),
             resolver,
         };
-        let mut tasks = upkeep_tasks(&responder);
+        let mut tasks = upkeep_tasks(&responder, at_rest.taken_over);
         tasks.extend(responder.start(questions));
         let server = Self {
             tasks,
@@ -198,16 +199,19 @@ impl Server {
 }
 
 /// Starts the periodic tasks.
-fn upkeep_tasks(responder: &Responder) -> Vec<JoinHandle<()>> {
+fn upkeep_tasks(responder: &Responder, taken_over: Option<TakenOver>) -> Vec<JoinHandle<()>> {
     let (control, running) = (&responder.control, &responder.running);
-    vec![
+    let mut tasks = vec![
         bans::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
-        upkeep::follow_kamailio(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
         trace::keep(Arc::clone(control), Arc::clone(running)),
-    ]
+    ];
+    tasks.extend(taken_over.map(|taken_over| {
+        upkeep::follow_kamailio(Arc::clone(control), Arc::clone(running), taken_over)
+    }));
+    tasks
 }
 
 /// Loads the certificates; `None`: the configuration does not use TLS.

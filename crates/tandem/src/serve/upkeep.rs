@@ -1,6 +1,7 @@
 //! Periodic tasks: remove expired bindings and dead targets, follow changed subscribers.
-use super::bindings::{self, ListenerNames};
+use super::bindings::ListenerNames;
 use super::changed_subscribers::ChangedSubscribers;
+use super::taken_over::TakenOver;
 use crate::control::{Control, Phase, Running};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +77,11 @@ pub(super) fn follow_subscribers(
 }
 
 /// Takes over the registrations at the Kamailio whose database this is, while the server runs.
-pub(super) fn follow_kamailio(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
+pub(super) fn follow_kamailio(
+    control: Arc<Control>,
+    running: Arc<Running>,
+    mut taken_over: TakenOver,
+) -> JoinHandle<()> {
     tokio::spawn(async move {
         let names = ListenerNames::new(&running.listeners);
         let mut failing = false;
@@ -87,7 +92,8 @@ pub(super) fn follow_kamailio(control: Arc<Control>, running: Arc<Running>) -> J
             };
             sleep(tables.location_interval).await;
             let (store, locations) = (&running.store, &running.shared.locations);
-            match bindings::take_over(store, locations, &names, control.clock.now()).await {
+            let now = control.clock.now();
+            match taken_over.read(store, locations, &names, now).await {
                 Ok(read) => {
                     debug!(
                         bindings = read.bindings,
