@@ -49,9 +49,12 @@ impl<'a> Glance<'a> {
             .position(|octet| !matches!(octet, b'\r' | b'\n'));
         let (_, message) = split_at(bytes, start.ok_or(ParseError::Empty)?);
         let mut line_ends = LineEnds::new(message);
-        let first_end = line_ends.next().unwrap_or(message.len());
+        let line_feed = line_ends.next();
+        let first_end = line_feed.unwrap_or(message.len());
         let (first, _) = split_at(message, first_end);
-        let first = first.strip_suffix(b"\r").unwrap_or(first);
+        // A CR without LF ends no line.
+        let without_cr = first.strip_suffix(b"\r").filter(|_| line_feed.is_some());
+        let first = without_cr.unwrap_or(first);
         let (method, status) = match StartLine::parse(first).ok_or(ParseError::NotSip)? {
             StartLine::Request { method, .. } => (Some(method), 0),
             StartLine::Response { status, .. } => (None, status),

@@ -37,6 +37,19 @@ fn assert_agrees(bytes: &[u8]) {
 }
 
 #[test]
+fn a_cr_without_lf_ends_no_line() {
+    for bytes in [
+        &b"SIP/2.0 125\r"[..],
+        b"SIP/2.0 125\r\n",
+        b"OPTIONS sip:a SIP/2.0\r",
+    ] {
+        assert_agrees(bytes);
+    }
+    let alone = Glance::parse(b"SIP/2.0 125\r");
+    assert_eq!(alone.err(), Some(ParseError::NotSip));
+}
+
+#[test]
 fn the_torture_messages_look_the_same_cut_anywhere() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture");
     let mut count = 0;
