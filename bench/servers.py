@@ -168,14 +168,15 @@ def metrics():
     return [(name, float(value)) for name, value in pairs]
 
 
-def subscribers(folder, domains, each):
-    """A database with subscribers user0, user1, … of each domain, created once per run."""
-    database = folder / f"{domains[0]}-{len(domains)}-{each}.db"
+def subscribers(folder, domains, each, binary=""):
+    """A database with subscribers user0, user1, … of each domain, created once per run and program: an earlier build may not know the tables of this
+    one. `binary` is another program than the one that was built."""
+    database = folder / f"{domains[0]}-{len(domains)}-{each}{'-before' if binary else ''}.db"
     if not database.exists():
         lines, config = folder / "subscribers.csv", folder / "import.toml"
         lines.write_text("".join(f"user{user},{domain},password{user}\n" for domain in domains for user in range(each)))
         config.write_text(f'domains = {json.dumps(domains)}\n[database]\nurl = "sqlite:{database}"\n')
-        command = [program("tandem"), "user", "import", "--config", str(config), str(lines)]
+        command = [binary or program("tandem"), "user", "import", "--config", str(config), str(lines)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             database.unlink(missing_ok=True)
@@ -218,7 +219,7 @@ def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=
         old.unlink()
     if records:
         more += f'[records]\nfile = "{settings.folder / RECORDS}"\n'
-    shutil.copy(subscribers(settings.folder, domains, each), database)
+    shutil.copy(subscribers(settings.folder, domains, each, binary), database)
     if transport == "tls":
         make_certificate(settings.folder, key)
     config = settings.folder / "tandem.toml"

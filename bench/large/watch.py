@@ -75,7 +75,7 @@ class Watch:
             self.look()
 
     def look(self):
-        """Takes a sample. There is none while the server is away."""
+        """Takes a sample, unless the server is away."""
         try:
             sample = {"at": time.monotonic(), "memory": resident(self.server.pid), "cpu": cpu_seconds(self.server.pid), "database_cpu": self.database_cpu()}
             self.samples.append(sample | gauges())
@@ -96,7 +96,7 @@ class Watch:
         return max((sample[name] for sample in self.between(begin, end)), default=None)
 
     def busy(self, name, begin, end):
-        """Processors busy in this time, by the growth of a CPU time. It begins anew when the process does."""
+        """Processors busy in this time, by the growth of a CPU time, which starts at zero when the process restarts."""
         samples = [sample for sample in self.between(begin, end) if sample[name] is not None]
         if len(samples) < 2:
             return None

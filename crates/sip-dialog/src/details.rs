@@ -31,7 +31,7 @@ pub struct PartyDetails {
     pub leg: Leg,
     /// The remote target of requests to the party; empty if it is not known.
     pub target: Box<[u8]>,
-    /// The Route of requests to the party, after the values of this server; empty if there is none.
+    /// The Route of requests to the party, after the values of this server; may be empty.
     pub route: Box<[u8]>,
     /// The number of the last `CSeq` in requests of the party; 0 if there was none.
     pub last_cseq: u32,

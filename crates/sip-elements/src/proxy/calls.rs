@@ -2,42 +2,24 @@
 //! ends it. What a dialog holds is charged to the account of its INVITE.
 
 use super::Inbound;
+use super::call_events::{is_end_wanted, remove, report, report_end, save};
 use super::hang_up::{HungUp, hang_up};
+use super::keys::Keys;
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
 use crate::routing::route::{Routing, tags};
-use crate::{Record, View, WorkerParts};
+use crate::{View, WorkerParts};
 use rand_chacha::rand_core::Rng;
 use sip_dialog::{
-    Agreed, Answer, CallEvent, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation,
-    Leg, Party, Text,
+    Agreed, Answer, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg, Party,
+    Text,
 };
-use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr};
+use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The keys of the remote targets of a request's sender and receiver ([`proof::target_key`]). The key of a dialog is that of its callee.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Keys {
-    pub(super) of_sender: u64,
-    pub(super) of_receiver: u64,
-}
-
-impl Keys {
-    /// The keys of a request inside the dialog of this call.
-    pub(super) fn of(request: &Message<'_>, call: u32, hasher: &KeyHasher) -> Self {
-        let call_id = request.call_id().unwrap_or_default();
-        let (from, to) = tags(request).unwrap_or_default();
-        Self {
-            of_sender: proof::target_key(call, call_id, (from, to), hasher),
-            of_receiver: proof::target_key(call, call_id, (to, from), hasher),
-        }
-    }
-}
 
 /// A BYE that has had its final response, or none in time.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +120,7 @@ impl Calls {
         if let Some(dialog) = self.dialogs.get_mut(id)
             && dialog.attempt(leg)
         {
-            tell(parts, dialog, Change::Started, None);
+            report(parts, dialog, Change::Started);
         }
     }
 
@@ -147,7 +129,7 @@ impl Calls {
         if let Some(dialog) = self.dialogs.get_mut(id)
             && dialog.ring(parts.now)
         {
-            tell(parts, dialog, Change::Ringing, None);
+            report(parts, dialog, Change::Ringing);
         }
     }
 
@@ -244,7 +226,7 @@ impl Calls {
         if self.dialogs.confirm(id, &answer, fits) {
             self.hold(parts, id, before);
             if let Some(dialog) = self.dialogs.get(id) {
-                tell(parts, dialog, Change::Answered, None);
+                report(parts, dialog, Change::Answered);
                 save(parts, dialog);
             }
         }
@@ -284,9 +266,7 @@ impl Calls {
         id: DialogId,
         request: &Message<'_>,
     ) {
-        let dialogs = &parts.settings.dialogs;
-        let is_told = dialogs.records || dialogs.events.load(Ordering::Relaxed);
-        if is_told && request.header(HeaderName::Reason).is_some() {
+        if is_end_wanted(parts) && request.header(HeaderName::Reason).is_some() {
             let reason = super::reason::of_request(request);
             self.set_text(parts, id, (Text::Reason, &reason));
         }
@@ -490,10 +470,8 @@ impl Calls {
         if let Some(counter) = parts.metrics.dialogs_ended.get(ended as usize) {
             counter.increment();
         }
-        tell(parts, &dialog, Change::Ended(ended), Some(at));
-        if parts.settings.dialogs.persist && dialog.is_confirmed() {
-            record(parts, &dialog, None);
-        }
+        report_end(parts, &dialog, ended, at);
+        remove(parts, &dialog);
     }
 
     pub(super) fn set_text(
@@ -518,40 +496,6 @@ impl Calls {
             ledger.hold(dialog.account(), before, dialog.bytes());
         }
     }
-}
-
-/// Whether the control plane wants to know of this change.
-fn is_told(parts: &WorkerParts<'_>, change: Change) -> bool {
-    let dialogs = &parts.settings.dialogs;
-    let is_end = matches!(change, Change::Ended(_));
-    (dialogs.records && is_end) || dialogs.events.load(Ordering::Relaxed)
-}
-
-/// Tells the control plane about a call, if it wants to know. `ended` is when the call ended.
-fn tell(parts: &mut WorkerParts<'_>, dialog: &Dialog, change: Change, ended: Option<Time>) {
-    if is_told(parts, change) {
-        let call = Box::new(dialog.record(ended));
-        parts
-            .output
-            .record(Record::Call(CallEvent { change, call }));
-    }
-}
-
-/// Records the state of a dialog, so that it survives a restart.
-fn save(parts: &mut WorkerParts<'_>, dialog: &Dialog) {
-    // Without the tag, no request would find it after a restart.
-    let has_tag = !dialog.text(Text::CalleeTag).is_empty();
-    if parts.settings.dialogs.persist && has_tag {
-        record(parts, dialog, Some(dialog.encode()));
-    }
-}
-
-fn record(parts: &mut WorkerParts<'_>, dialog: &Dialog, state: Option<Box<[u8]>>) {
-    parts.output.record(Record::Dialog {
-        id: dialog.id(),
-        state,
-        expires: dialog.expires(),
-    });
 }
 
 /// How long a dialog lives after this 2xx, unless it is refreshed: the session interval that both parties have agreed on (RFC 4028), but not

@@ -1,8 +1,9 @@
 //! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
-use super::calls::{AnsweredBye, Calls, Keys};
+use super::calls::{AnsweredBye, Calls};
 use super::context::{Context, ContextScope};
+use super::keys::Keys;
 use crate::WorkerParts;
 use crate::routing::proof;
 use crate::routing::refreshed::Refresh;

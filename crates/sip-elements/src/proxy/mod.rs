@@ -4,6 +4,7 @@
 //! Each proxied request has a response context. The context owns the server transaction and the client transactions of
 //! the request, and its branches put questions to the control plane.
 
+mod call_events;
 mod calls;
 mod context;
 mod cursor;
@@ -12,6 +13,7 @@ mod dialog;
 mod forward;
 mod hang_up;
 mod identity_headers;
+mod keys;
 mod operator;
 mod reason;
 mod response;
@@ -32,11 +34,12 @@ use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
-use calls::{Accepted, Calls, Keys};
+use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
 pub use hang_up::HungUp;
+use keys::Keys;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};

@@ -11,8 +11,8 @@ CREATE TABLE IF NOT EXISTS subscriber (
     PRIMARY KEY (username, domain)
 ) ENGINE = InnoDB;
 
--- One row that counts the changes of subscribers, so that running servers see with one read whether their caches are true. Whoever changes
--- subscribers locks it first.
+-- One row that counts the changes of subscribers, so that running servers see with one read whether their caches are true. A transaction
+-- that changes subscribers locks it first.
 CREATE TABLE IF NOT EXISTS subscriber_version (
     id      INTEGER PRIMARY KEY,
     version BIGINT NOT NULL

@@ -7,8 +7,8 @@ CREATE TABLE subscriber (
     PRIMARY KEY (username, domain)
 );
 
--- One row that counts the changes of subscribers, so that running servers see with one read whether their caches are true. Whoever changes
--- subscribers locks it first.
+-- One row that counts the changes of subscribers, so that running servers see with one read whether their caches are true. A transaction
+-- that changes subscribers locks it first.
 CREATE TABLE subscriber_version (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     version BIGINT NOT NULL
