@@ -471,6 +471,8 @@ mod tests {
             let accepted = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 for request in 0..2 {
+                    // No request comes again with another count.
+                    let request = u64::from(count) * 2 + request;
                     let (nonces, accepted) = (&nonces, &accepted);
                     scope.spawn(move || {
                         if spend(nonces, nonce, count, request, 1_000) == Use::Accepted {
