@@ -302,7 +302,10 @@ impl Sipp {
         let messages = self.file("messages.log");
         let from = messages.len().saturating_sub(6000);
         let trace = messages.get(from..).unwrap_or(&messages);
-        format!("{}\n{trace}", self.file("errors.log"))
+        let statistics = self.file("statistics.csv");
+        let columns = ["TotalCallCreated", "CurrentCall", "FailedCall(C)"];
+        let counts = columns.map(|name| (name, find_count(&statistics, name)));
+        format!("{counts:?}\n{}\n{trace}", self.file("errors.log"))
     }
 }
 
@@ -317,13 +320,18 @@ pub struct Outcome {
 impl Outcome {
     /// A count, by the name of its column in sipp's statistics.
     pub fn count(&self, name: &str) -> u64 {
-        let mut lines = self.statistics.lines();
-        let names = lines.next().unwrap_or_default().split(';');
-        let values = lines.last().unwrap_or_default().split(';');
-        let found = names.zip(values).find(|(column, _)| *column == name);
-        let value = found.and_then(|(_, value)| value.parse().ok());
-        value.unwrap_or_else(|| panic!("sipp counts no {name}:\n{}", self.statistics))
+        find_count(&self.statistics, name)
+            .unwrap_or_else(|| panic!("sipp counts no {name}:\n{}", self.statistics))
     }
+}
+
+/// The last value of a column of sipp's statistics.
+fn find_count(statistics: &str, name: &str) -> Option<u64> {
+    let mut lines = statistics.lines();
+    let names = lines.next()?.split(';');
+    let values = lines.last()?.split(';');
+    let (_, value) = names.zip(values).find(|(column, _)| *column == name)?;
+    value.parse().ok()
 }
 
 /// Reads a file in `interop/sipp`.

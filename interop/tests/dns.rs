@@ -349,7 +349,7 @@ fn one_of_two_servers_dies_in_the_middle_of_200_calls_a_second_and_no_call_fails
         .server(UDP, "a.carrier.test", doomed.address().port(), 1, 50)
         .server(UDP, "b.carrier.test", other.address().port(), 1, 50);
     let names = NameServer::start(&records, 5);
-    let server = server(&names, "no_answer = \"1s\"");
+    let server = server(&names, "");
     let caller = many("call").to(BOB).with(&["-d", "1000"]).start(&server);
     std::thread::sleep(Duration::from_secs(9));
     assert_eq!(server.count("tandem_failovers_total", ""), 0);
