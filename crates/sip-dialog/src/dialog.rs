@@ -111,9 +111,9 @@ impl Dialog {
     }
 
     /// The early dialog that another 2xx of the same INVITE confirms.
-    pub(crate) fn fork(&self, random: u128) -> Self {
+    pub(crate) fn fork(&self, id: u128) -> Self {
         const NUMBER: u128 = u32::MAX as u128;
-        let id = random & !NUMBER | self.id() & NUMBER;
+        let id = id & !NUMBER | self.id() & NUMBER;
         Self {
             id: id.to_ne_bytes(),
             texts: self.texts.clone(),

@@ -163,14 +163,14 @@ impl Dialogs {
     }
 
     /// Creates a dialog for a 2xx with another To tag than that of `first` (RFC 3261 section 13.2.2.4). Confirm it next, with this key.
-    /// `None` if the INVITE has too many. `random` becomes its id, except for the number of the call.
-    pub fn fork(&mut self, first: DialogId, key: u64, random: u128) -> Option<DialogId> {
+    /// `None` if the INVITE has too many. `id` becomes its id, except for the number of the call.
+    pub fn fork(&mut self, first: DialogId, key: u64, id: u128) -> Option<DialogId> {
         let dialog = self.slab.get_mut(first.0)?;
         if dialog.forks.len() >= MAX_FORKS {
             return None;
         }
         dialog.forks = dialog.forks.iter().copied().chain([key]).collect();
-        let mut forked = dialog.fork(random);
+        let mut forked = dialog.fork(id);
         Some(self.insert(|generation| {
             forked.generation = generation;
             forked

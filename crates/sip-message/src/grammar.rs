@@ -60,10 +60,18 @@ pub(crate) fn ends_param_name(octet: u8) -> bool {
     class(octet) & PARAM_NAME_END != 0
 }
 
-/// Whether this byte ends an unquoted value of a parameter.
+/// Splits off an unquoted value of a parameter. Values are long: branches, tags, nonces and proofs.
 #[inline]
-pub(crate) fn ends_param_value(octet: u8) -> bool {
-    class(octet) & PARAM_VALUE_END != 0
+pub(crate) fn take_param_value(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let may_end = |octet| equal(octet, b';') | u8::from(octet <= b' ');
+    let is_inside =
+        |chunk: &&[u8; 16]| chunk.iter().fold(0, |found, &octet| found | may_end(octet)) == 0;
+    let inside = bytes.as_chunks().0.iter().take_while(is_inside).count() * 16;
+    let (_, rest) = split_at(bytes, inside);
+    let end = rest
+        .iter()
+        .position(|&octet| class(octet) & PARAM_VALUE_END != 0);
+    split_at(bytes, end.map_or(bytes.len(), |end| inside + end))
 }
 
 /// Nonzero for characters that cannot be in a URI without breaking the header field around it. Bytes above 127 are accepted,

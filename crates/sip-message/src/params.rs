@@ -1,6 +1,6 @@
 //! `;name=value` parameters of URIs and header fields.
 use crate::grammar::{
-    any, any_neighbours, ends_param_name, ends_param_value, equal, quoted_length, split_at,
+    any, any_neighbours, ends_param_name, equal, quoted_length, split_at, take_param_value,
     take_while, trim_end, trim_start,
 };
 
@@ -115,7 +115,7 @@ fn next_plain(bytes: &[u8]) -> Option<(RawParam<'_>, &[u8])> {
     let (name, behind_name) = take_while(named, |octet| !ends_param_name(octet));
     let (value, rest) = match behind_name {
         [b'=', behind @ ..] => {
-            let (value, rest) = take_while(behind, |octet| !ends_param_value(octet));
+            let (value, rest) = take_param_value(behind);
             if matches!(value.first(), None | Some(b'"')) {
                 return None;
             }
@@ -155,10 +155,7 @@ impl<'a> RawParams<'a> {
                     sound = false;
                     behind.len()
                 }),
-                _ => behind
-                    .iter()
-                    .position(|&octet| ends_param_value(octet))
-                    .unwrap_or(behind.len()),
+                _ => take_param_value(behind).0.len(),
             };
             let (found, rest) = split_at(behind, length);
             sound &= !found.is_empty();

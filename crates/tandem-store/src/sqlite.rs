@@ -32,7 +32,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// twice as long as hundreds, because they no longer fit into the processor's cache.
 const READ_AHEAD_ROWS: usize = 256;
 /// Page cache of each connection, in KiB.
-const PAGE_CACHE_KIB: &str = "-8192";
+const PAGE_CACHE_KIB: &str = "-2048";
 /// Pages in the write-ahead log before a checkpoint. A page that several transactions change is then written to the file only once.
 const LOG_PAGES: &str = "8192";
 /// The write-ahead log is truncated to this size after a burst, in bytes.

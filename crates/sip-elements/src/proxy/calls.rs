@@ -102,7 +102,7 @@ impl Calls {
         let is_by_flow = incoming
             .is_some_and(|incoming| is_reached_by_flow_only(request, inbound.source, incoming));
         let id = self.dialogs.begin(&Invitation {
-            id: random_id(parts),
+            id: new_id(parts),
             account,
             source: leg(parts, inbound.source, is_by_flow),
             cseq: request.cseq().map_or(0, |cseq| cseq.number),
@@ -169,7 +169,7 @@ impl Calls {
         }
         let account = self.dialogs.get(first)?.account();
         self.enter(parts, account).ok()?;
-        let Some(id) = self.dialogs.fork(first, key, random_id(parts)) else {
+        let Some(id) = self.dialogs.fork(first, key, new_id(parts)) else {
             let ledger = parts.transactions.ledger();
             ledger.leave(Table::Dialogs, account);
             parts.metrics.dialogs_refused.increment();
@@ -509,9 +509,12 @@ fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
     agreed.map_or(longest, |agreed| agreed.interval().min(longest))
 }
 
-/// A new id. Its lower 32 bits are the number of the call.
-fn random_id(parts: &mut WorkerParts<'_>) -> u128 {
-    u128::from(parts.random.next_u64()) << 64 | u128::from(parts.random.next_u64())
+/// A new id: the time in milliseconds, then 80 random bits. So databases write new calls side by side. Its lower 32 bits are the number of
+/// the call.
+fn new_id(parts: &mut WorkerParts<'_>) -> u128 {
+    let milliseconds = parts.now.as_micros() / 1_000;
+    let (high, low) = (parts.random.next_u32(), parts.random.next_u64());
+    u128::from(milliseconds) << 80 | u128::from(high & 0xffff) << 64 | u128::from(low)
 }
 
 fn leg(parts: &WorkerParts<'_>, flow: Flow, is_by_flow: bool) -> Leg {

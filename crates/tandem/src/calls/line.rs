@@ -177,7 +177,8 @@ impl Formatter for OneLine {
     ) -> io::Result<()> {
         let controls =
             |letter: char| matches!(letter, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}');
-        if !fragment.contains(controls) {
+        let is_plain = fragment.is_ascii() && !fragment.contains('\u{7f}');
+        if is_plain || !fragment.contains(controls) {
             return writer.write_all(fragment.as_bytes());
         }
         let mut escaped = String::with_capacity(fragment.len() + 16);
