@@ -11,6 +11,8 @@ use std::convert::Infallible;
 
 /// Maximum number of transactions of each kind.
 const MOST: usize = 1_000_000;
+/// Maximum bytes of the messages that transactions keep. While they have more, requests are answered 503.
+const MOST_BYTES: usize = 512 << 20;
 
 pub(crate) struct StackNode<U> {
     user: U,
@@ -35,7 +37,7 @@ impl<U: User> StackNode<U> {
         let limits = Limits {
             servers: MOST,
             clients: MOST,
-            bytes: usize::MAX,
+            bytes: MOST_BYTES,
             amplification: 3,
         };
         let hasher = KeyHasher::new(secret);

@@ -73,6 +73,9 @@ impl<O: Copy> Transactions<O> {
 
     /// Creates a server transaction for a request that `receive_request` reported as new. `reliable` is the result of
     /// `Protocol::is_reliable`.
+    ///
+    /// # Errors
+    /// The table or the bytes are used up.
     pub fn create_server(
         &mut self,
         key: TransactionKey,
@@ -80,7 +83,7 @@ impl<O: Copy> Transactions<O> {
         flow: Flow,
         reliable: bool,
     ) -> Result<ServerId, Full> {
-        if self.servers.len() >= self.limits.servers {
+        if self.servers.len() >= self.limits.servers || self.ledger.bytes() >= self.limits.bytes {
             self.stats.full += 1;
             return Err(Full);
         }

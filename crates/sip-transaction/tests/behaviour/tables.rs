@@ -51,6 +51,27 @@ fn full_table_is_refused() {
 }
 
 #[test]
+fn requests_are_refused_while_what_is_kept_for_others_has_no_room() {
+    let mut all = transactions(Limits {
+        bytes: 100,
+        ..ROOMY
+    });
+    let mut output = Output::<()>::default();
+    let create = |all: &mut Transactions<u64>, key| {
+        all.create_server(TransactionKey(key), Kind::NonInvite, TO_CLIENT, false)
+    };
+    let first = create(&mut all, 1).expect("room");
+    all.respond(START, first, 200, &mut output, |into| {
+        into.resize(into.len() + 100, b'x');
+    })
+    .expect("the first response");
+    assert_eq!(create(&mut all, 2), Err(Full));
+    let after = START + Duration::from_secs(33);
+    all.expire(after, &mut output, &mut Vec::new());
+    assert!(create(&mut all, 2).is_ok(), "there is room again");
+}
+
+#[test]
 fn stale_id_is_ignored() {
     let mut all = transactions(ROOMY);
     let mut output = Output::<()>::default();
