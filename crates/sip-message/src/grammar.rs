@@ -337,6 +337,25 @@ mod tests {
     }
 
     #[test]
+    fn a_parameter_value_of_any_length_ends_where_it_must() {
+        for length in 0..50 {
+            for end in 0..=255_u8 {
+                let mut bytes = vec![b'x'; length];
+                bytes.extend_from_slice(&[end, b'y', b';', b'z']);
+                let ends_it = b"; \t\r\n".contains(&end);
+                let expected = if ends_it { length } else { length + 2 };
+                let (value, rest) = take_param_value(&bytes);
+                assert_eq!(
+                    (value.len(), rest.len()),
+                    (expected, bytes.len() - expected)
+                );
+            }
+            let whole = vec![b'x'; length];
+            assert_eq!(take_param_value(&whole), (&whole[..], &b""[..]));
+        }
+    }
+
+    #[test]
     fn numbers_keep_to_their_bounds() {
         for (digits, number) in [
             ("0", Some(0)),

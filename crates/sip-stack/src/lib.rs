@@ -55,8 +55,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All tables and queues are bounded ([`Bounds`]): a program that takes no events holds no more memory. Transactions keep at most 512 MiB of
-//! messages. While they have more, requests are answered 503.
+//! All tables and queues are bounded ([`Bounds`]): a program that takes no events holds no more memory. While transactions keep
+//! more than 512 MiB of messages, requests are answered 503.
 //!
 //! The feature `resolver` (default) resolves names (RFC 3263) in a thread with a tokio runtime. Without it, bring your own [`Resolve`], or
 //! use addresses. Nothing else here knows tokio.

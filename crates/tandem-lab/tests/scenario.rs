@@ -64,6 +64,22 @@ proptest! {
     }
 }
 
+#[test]
+fn an_even_wait_over_a_pause_matches_its_rate() {
+    let stretches = [(2.0, 30.0), (4.3, 0.0), (0.01, 275.0)];
+    for seed in 0..300 {
+        let stretches = stretches.map(|(length, rate)| Stretch { length, rate });
+        let course = Course::new(stretches.to_vec()).unwrap();
+        let phones = Phones { first: 0, count: 2 };
+        let spacing = Spacing::Regular;
+        let calls = Generator::new(course, phones, Pairing::Any, spacing, seed).unwrap();
+        for call in calls {
+            let wait = f64::from(call.wait_ms);
+            assert!((1e3 / call.rate - wait).abs() <= 1.001, "{seed}: {call:?}");
+        }
+    }
+}
+
 /// A valid or invalid field of a scenario.
 fn field() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![

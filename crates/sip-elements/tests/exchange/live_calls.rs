@@ -419,6 +419,11 @@ fn another_to_tag_in_a_second_answer_makes_a_dialog_of_its_own() {
     let mut ids: Vec<u128> = events.iter().map(|event| event.call.id).collect();
     ids.dedup();
     assert_eq!(ids.len(), 2);
+    let now = u128::from(bench.now.as_micros()) / 1_000;
+    assert!(
+        ids.iter().all(|id| id >> 80 == now),
+        "they begin with the time"
+    );
     // Alice ends the second one.
     let bye = other(&from_alice(&second, "BYE", 2, ""));
     let bye = only(bench.receive(ALICE, &bye));

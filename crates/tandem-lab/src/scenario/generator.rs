@@ -50,7 +50,7 @@ impl Generator {
             start: 0.0,
         };
         // A scenario starts with its first call.
-        generator.skipped = generator.expected().unwrap_or_default();
+        generator.skipped = generator.arrived().unwrap_or_default();
         generator.next = generator.walk.point(0.0).map(|point| (point, 0.0));
         generator.start = generator.next.map_or(0.0, |(point, _)| point.time);
         Ok(generator)
@@ -58,9 +58,13 @@ impl Generator {
 
     /// Expected calls before the next one.
     fn expected(&self) -> Option<f64> {
-        let since = self.arrivals.peek()?.as_secs_f64();
-        let expected = since * HASTE - self.skipped;
+        let expected = self.arrived()? - self.skipped;
         Some((expected * PARTS).round() / PARTS)
+    }
+
+    /// The next arrival in its own time, not rounded: evenly spaced ones are whole numbers apart, so that they all round to whole numbers.
+    fn arrived(&self) -> Option<f64> {
+        Some(self.arrivals.peek()?.as_secs_f64() * HASTE)
     }
 
     /// Time in the scenario, rounded to milliseconds.
