@@ -66,8 +66,8 @@ proptest! {
 
 #[test]
 fn an_even_wait_over_a_pause_matches_its_rate() {
-    let stretches = [(2.0, 30.0), (4.3, 0.0), (0.01, 275.0)];
-    for seed in 0..300 {
+    let stretches = [(0.1, 30.0), (100.0, 0.0), (0.1, 30.0)];
+    for seed in 0..3_000 {
         let stretches = stretches.map(|(length, rate)| Stretch { length, rate });
         let course = Course::new(stretches.to_vec()).unwrap();
         let phones = Phones { first: 0, count: 2 };
