@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build console package test-package test check fuzz interop interop-event-loops bench capacity simulate setup setup-test setup-package setup-test-package
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops bench capacity simulate setup setup-test setup-bench setup-package setup-test-package
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -57,10 +57,13 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-bench: setup ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md
+pgo: setup-bench ## Build the program of the packages, arranged by a profile of the laboratory's traffic: target/pgo/tandem
+	@scripts/pgo
+
+bench: setup-bench ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md
 	scripts/bench
 
-capacity: setup ## Measure Tandem with 60,000 calls and a million subscribers, about 35 minutes
+capacity: setup-bench ## Measure Tandem with 60,000 calls and a million subscribers, about 35 minutes
 	scripts/capacity
 
 setup:
@@ -68,6 +71,9 @@ setup:
 
 setup-test:
 	@scripts/setup test
+
+setup-bench:
+	@scripts/setup bench
 
 setup-package:
 	@scripts/setup package

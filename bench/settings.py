@@ -7,10 +7,11 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT = ROOT / "bench" / "report"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BINARIES = pathlib.Path(os.environ.get("BENCH_BINARIES", TARGET / "release")).resolve()
+# The program of the packages.
+BINARIES = pathlib.Path(os.environ.get("BENCH_BINARIES", TARGET / "pgo")).resolve()
 # The servers of all parts. The workloads have more servers.
 PEERS = ("tandem", "kamailio")
-BUILD_MINUTES = 6
+BUILD_MINUTES = 15
 BUILDS = not {"BENCH_NO_BUILD", "BENCH_BINARIES"} & os.environ.keys()
 
 
@@ -52,8 +53,8 @@ def build():
     """Builds the measured programs, unless BENCH_NO_BUILD or BENCH_BINARIES is set."""
     if BUILDS:
         print(f"building, up to {BUILD_MINUTES} minutes", flush=True)
-    if BUILDS and subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "tandem"], cwd=ROOT).returncode:
-        raise BenchError("the build failed: see the output of cargo above")
+    if BUILDS and subprocess.run(["scripts/pgo"], cwd=ROOT).returncode:
+        raise BenchError("the build failed: see the output of scripts/pgo above")
     if not os.path.exists(program("tandem")):
         raise BenchError(f"{program('tandem')} does not exist: run without BENCH_NO_BUILD and BENCH_BINARIES to build it")
 

@@ -26,7 +26,7 @@ STEPS = (*CALLS, "provider")
 USAGE = """Steps: calls-DATABASE sets up the calls, holds them and ends them. restart-postgres restarts PostgreSQL while calls are set up. kill-DATABASE
 kills the server while all calls are up, and starts it again. provider makes the traffic of all subscribers, or the largest share that holds.
 Without a step, all run: about 35 minutes on two cores, or 4.5 minutes for each step with calls and 6 for each share and number of subscribers.
-BENCH_NO_BUILD=1 measures target/release without building it, BENCH_BINARIES=FOLDER the programs of another folder."""
+BENCH_NO_BUILD=1 measures target/pgo without building it, BENCH_BINARIES=FOLDER the programs of another folder."""
 
 
 def fraction(text):

@@ -3,6 +3,7 @@
 //!
 //! A wrong estimate does no harm: the message is served a little later or earlier, and the phases then judge it properly.
 
+use sip_message::LineEnds;
 use sip_transport::overload::Urgency;
 
 /// The maximum number of lines that are examined.
@@ -36,12 +37,8 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
     if !is_request || bytes.starts_with(b"SIP/") {
         return Urgency::First;
     }
-    let mut lines = bytes
-        .split(|octet| *octet == b'\n')
-        .map(<[u8]>::trim_ascii_end);
-    let method = lines
-        .next()
-        .and_then(|line| line.split(|octet| *octet == b' ').next());
+    let mut lines = lines(bytes);
+    let method = lines.next().and_then(first_word);
     let is_one_of = |methods: &[&[u8]]| method.is_some_and(|method| methods.contains(&method));
     if is_one_of(&ALWAYS_FIRST) {
         return Urgency::First;
@@ -51,26 +48,25 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
     let mut urgency = Urgency::New;
     let (mut is_to, mut is_route) = (false, false);
     for line in lines.take(MAX_LINES) {
-        if line.is_empty() {
-            break;
-        }
-        let first = line.first().copied().unwrap_or_default();
-        let value = if first.is_ascii_whitespace() {
-            line
-        } else if !FIRST_OCTETS.contains(&first) {
-            (is_to, is_route) = (false, false);
-            continue;
-        } else {
-            let mut parts = line.splitn(2, |octet| *octet == b':');
-            let name = parts.next().unwrap_or_default().trim_ascii();
-            is_to = name.eq_ignore_ascii_case(b"to") || name.eq_ignore_ascii_case(b"t");
-            is_route = name.eq_ignore_ascii_case(b"route");
-            if name.eq_ignore_ascii_case(b"authorization")
-                || name.eq_ignore_ascii_case(b"proxy-authorization")
-            {
-                urgency = Urgency::Proven;
+        let value = match line.first() {
+            Some(first) if FIRST_OCTETS.contains(first) => {
+                let (name, value) = split_field(line);
+                is_to = name.eq_ignore_ascii_case(b"to") || name.eq_ignore_ascii_case(b"t");
+                is_route = name.eq_ignore_ascii_case(b"route");
+                if name.eq_ignore_ascii_case(b"authorization")
+                    || name.eq_ignore_ascii_case(b"proxy-authorization")
+                {
+                    urgency = Urgency::Proven;
+                }
+                value
             }
-            parts.next().unwrap_or_default()
+            Some(first) if !first.is_ascii_whitespace() => {
+                (is_to, is_route) = (false, false);
+                continue;
+            }
+            _ if line.trim_ascii_end().is_empty() => break,
+            // It continues the line before.
+            _ => line,
         };
         is_of_call |= is_to && has_tag(value);
         has_proof |= is_route && value.windows(4).any(|octets| octets == b";ck=");
@@ -79,6 +75,28 @@ pub(crate) fn urgency(bytes: &[u8], is_recorded: bool) -> Urgency {
         }
     }
     urgency
+}
+
+/// The lines of a message, without their line feeds.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut begin = 0;
+    LineEnds::new(bytes).chain([bytes.len()]).map(move |end| {
+        let line = bytes.get(begin..end).unwrap_or_default();
+        begin = end + 1;
+        line
+    })
+}
+
+/// The bytes before the first space.
+fn first_word(line: &[u8]) -> Option<&[u8]> {
+    line.trim_ascii_end().split(|octet| *octet == b' ').next()
+}
+
+/// The name and the value of a header field line.
+fn split_field(line: &[u8]) -> (&[u8], &[u8]) {
+    let mut parts = line.splitn(2, |octet| *octet == b':');
+    let name = parts.next().unwrap_or_default().trim_ascii();
+    (name, parts.next().unwrap_or_default())
 }
 
 /// Whether the parameters after the address contain a non-empty tag.

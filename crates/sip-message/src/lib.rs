@@ -42,6 +42,7 @@ pub use header::{
 };
 pub use host::Host;
 pub use key::{KeyHasher, TransactionKey, home_hash};
+pub use line_ends::LineEnds;
 pub use message::{Header, Message, ParseError};
 pub use method::Method;
 pub use params::Params;

@@ -10,7 +10,7 @@ const AT_ONCE: usize = u64::BITS as usize;
 
 /// Iterates over the offsets of line feeds.
 #[derive(Clone, Debug)]
-pub(crate) struct LineEnds<'a> {
+pub struct LineEnds<'a> {
     bytes: &'a [u8],
     /// How many bytes have been searched.
     looked: usize,
@@ -23,7 +23,7 @@ pub(crate) struct LineEnds<'a> {
 impl<'a> LineEnds<'a> {
     /// Creates an iterator over the line feeds in `bytes`.
     #[inline]
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+    pub const fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
             looked: 0,

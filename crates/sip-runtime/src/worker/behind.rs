@@ -61,6 +61,14 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
         self.backlog.as_ref().is_some_and(|it| !it.is_empty())
     }
 
+    /// Whether the backlog has messages, but none has waited so long that the worker is behind. The worker then empties the backlog before
+    /// it reads more. Otherwise, steady traffic would pass through the backlog for ever after a single delay, and each message would be
+    /// copied.
+    pub(super) fn has_caught_up(&self, now: Time) -> bool {
+        let oldest = self.backlog.as_ref().and_then(Backlog::oldest);
+        oldest.is_some_and(|arrived| now - arrived <= BEHIND)
+    }
+
     /// Whether more messages may be read.
     pub(super) fn has_room(&self) -> bool {
         self.backlog.as_ref().is_none_or(Backlog::has_room)

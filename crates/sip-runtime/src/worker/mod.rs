@@ -192,10 +192,12 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
         let now = self.clock.now();
         self.stats().rounds.add(1);
         self.take_answers(now);
-        self.take_hand_overs(now);
         self.take_returned(now);
-        self.read_sockets(now);
-        self.serve_connections(now);
+        if !self.has_caught_up(now) {
+            self.take_hand_overs(now);
+            self.read_sockets(now);
+            self.serve_connections(now);
+        }
         self.serve_backlog();
         self.rounds_without_asking = self.rounds_without_asking.saturating_add(1);
         if self

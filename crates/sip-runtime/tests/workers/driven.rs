@@ -4,7 +4,8 @@ use super::script::{
     ANYWHERE, Answer, Client, PATIENCE, Question, Script, options, udp_listener, workers,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sip_runtime::{ControlPlane, Driver, EventLoopKind, Runtime, SendError};
+use sip_runtime::{ControlPlane, Driver, EventLoopKind, Options, Runtime, SendError};
+use sip_transport::overload::OverloadSettings;
 use sip_transport::{Flow, ListenerId};
 use std::convert::Infallible;
 use std::sync::mpsc::channel;
@@ -150,6 +151,39 @@ fn a_flood_leaves_the_loop_its_turn() {
             );
         },
     );
+}
+
+#[test]
+fn steady_traffic_leaves_the_backlog_after_a_delay() {
+    if crate::EVENT_LOOP != EventLoopKind::Epoll {
+        return; // No other event loop can be driven.
+    }
+    let options = Options {
+        overload: Some(OverloadSettings::default()),
+        ..options()
+    };
+    let bound = Runtime::bind(vec![udp_listener(ANYWHERE[0])], workers(1), options).expect("bind");
+    let mut driver = bound
+        .drive(Script::new(0), |_, _| Ok(()))
+        .expect("a driver");
+    let address = driver.listeners()[0].address;
+    let (storm, client) = (Client::of(address), Client::of(address));
+    // From now on the node keeps this number of datagrams in its own socket: more than it serves from the backlog in a round.
+    for _ in 0..100 {
+        storm.send(&format!("storm {}", address.port()));
+    }
+    let stats = driver.stats();
+    let mut was_behind = || {
+        client.send("first");
+        client.send("urgent");
+        std::thread::sleep(Duration::from_millis(20));
+        let sent = stats.datagrams_sent.value();
+        run(&mut driver, || stats.datagrams_sent.value() > sent + 300);
+        [client.receive(), client.receive()] == ["urgent", "first"]
+    };
+    // The kernel starts to add timestamps a moment after the option is set.
+    assert!((0..50).any(|_| was_behind()));
+    run(&mut driver, || stats.backlog.value() == 0);
 }
 
 #[test]

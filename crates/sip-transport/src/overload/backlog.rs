@@ -246,10 +246,14 @@ impl Backlog {
 
     /// Updates the overload state after serving, from the requests that still wait.
     pub fn observe(&mut self, now: Time) {
-        let oldest = [self.proven.front(), self.new.front()];
-        let oldest = oldest.into_iter().flatten().map(|it| it.arrived).min();
+        let oldest = oldest([&self.proven, &self.new]);
         let longest = oldest.map_or(Duration::ZERO, |arrived| now - arrived);
         self.controller.observe(now, longest);
+    }
+
+    /// When the message arrived that waits longest; `None` if none waits.
+    pub fn oldest(&self) -> Option<Time> {
+        oldest([&self.first, &self.proven, &self.new])
     }
 
     /// Takes the oldest request if it has waited so long that it will not be served. This is decided before its sender
@@ -315,4 +319,10 @@ impl Backlog {
         self.credit = rest.unwrap_or(self.credit);
         rest.is_some()
     }
+}
+
+/// When the message arrived that waits longest in these queues.
+fn oldest<const N: usize>(lanes: [&VecDeque<Waiting>; N]) -> Option<Time> {
+    let oldest = lanes.into_iter().filter_map(VecDeque::front);
+    oldest.map(|waiting| waiting.arrived).min()
 }
