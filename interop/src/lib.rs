@@ -1,5 +1,5 @@
 //! Runs the real server with real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser
-//! with the laboratory's page, Kamailio, dnsmasq, coturn, stunnel, tshark, sngrep, Prometheus.
+//! with the laboratory's page, Kamailio, dnsmasq, coturn, stunnel, tshark, sngrep, Prometheus, Redis.
 //!
 //! Everything happens on 127.0.0.1 (and `::1`), on ports that belong to the test. Every process that a test starts ends
 //! with it. A missing program fails the tests that need it; `scripts/setup test` installs them all. An error in here is a
@@ -25,6 +25,7 @@ mod page;
 mod phone;
 mod process;
 mod prometheus;
+mod redis;
 mod server;
 mod sipp;
 mod sngrep;
@@ -44,6 +45,7 @@ pub use page::{Look, Page};
 pub use phone::{Account, Moment, Phone, ReceivedRequest, last_received};
 pub use process::{Child, PATIENCE, eventually, free_port, run, wait_until};
 pub use prometheus::Prometheus;
+pub use redis::{Redis, Subscriber};
 pub use server::{Server, ServerOptions};
 pub use sipp::{Outcome, Scenario, Sipp};
 pub use sngrep::Sngrep;

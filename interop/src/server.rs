@@ -29,6 +29,8 @@ pub struct ServerOptions {
     pub event_loop: String,
     /// The soft and hard limit of open file descriptors. `None`: the limits of the test.
     pub descriptors: Option<(u64, u64)>,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Default for ServerOptions {
@@ -42,6 +44,7 @@ impl Default for ServerOptions {
             address: Ipv4Addr::LOCALHOST.into(),
             event_loop: std::env::var("INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
             descriptors: None,
+            environment: Vec::new(),
         }
     }
 }
@@ -68,6 +71,7 @@ pub struct Server {
     admin_port: u16,
     domain: String,
     descriptors: Option<(u64, u64)>,
+    environment: Vec<(String, String)>,
 }
 
 impl Server {
@@ -97,6 +101,7 @@ impl Server {
             admin_port: free_port(),
             domain: options.domain.clone(),
             descriptors: options.descriptors,
+            environment: options.environment.clone(),
         };
         server.configure(options);
         server.renew_certificate();
@@ -192,6 +197,7 @@ impl Server {
             None => Command::new(Self::binary()),
         };
         command
+            .envs(self.environment.iter().cloned())
             .arg("serve")
             .arg("--config")
             .arg(self.path("tandem.toml"));

@@ -74,6 +74,7 @@ pub fn shown_url(url: &str) -> String {
         }
         None => (None, rest),
     };
+    let user = user.filter(|user| !user.is_empty());
     let user = user.map(|user| format!("{user}@")).unwrap_or_default();
     let (place, query) = place.split_once('?').unwrap_or((place, ""));
     let parameters: Vec<&str> = parameters(query)
@@ -142,6 +143,12 @@ mod tests {
                 "postgres://tandem@db:5433/t",
             ),
             ("mysql://tandem:sec:r@et@db/t", "mysql://tandem@db/t"),
+            ("redis://:secret@cache:6379/0", "redis://cache:6379/0"),
+            (
+                "redis+unix:///run/r.sock?pass=secret",
+                "redis+unix:///run/r.sock",
+            ),
+            ("redis+unix:///run/r.sock?pass=s@cret", "redis+unix://…"),
             ("postgres://tandem:sec/r?et@db/t", "postgres://tandem@db/t"),
             ("postgres://db/t?user=tandem&password=p@ss", "postgres://…"),
             (

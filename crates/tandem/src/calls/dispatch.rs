@@ -1,6 +1,7 @@
-//! Distributes the events of the workers to the writers of records, the log and the readers of events.
+//! Distributes the events of the workers to the writers of records, the log, the readers of events and the publisher.
 use super::SharedEvent;
 use super::log::{self, CallLog};
+use super::publishing::{self, Publication, PublishLoss, Publishing};
 use super::queue::{self, Bounds, Level, Receiver, Sender};
 use super::records::{self, Destination, Loss, RecordCounters, Writers};
 use crate::config::RecordedFailures;
@@ -34,15 +35,19 @@ pub(crate) struct CallSender {
     control: Arc<Control>,
     /// Where records go.
     destinations: Vec<Destination>,
+    /// Whether events are published.
+    publishes: bool,
 }
 
 /// Creates the queue between the workers and [`Recording`].
 pub(crate) fn channel(control: &Arc<Control>) -> (CallSender, Receiver<CallEvent>) {
     let (queue, events) = queue::bounded(WAITING, Arc::<Level>::default());
+    let configuration = control.configuration.load();
     let sender = CallSender {
         queue,
         control: Arc::clone(control),
-        destinations: records::destinations(&control.configuration.load().records),
+        destinations: records::destinations(&configuration.records),
+        publishes: configuration.events.publish.is_some(),
     };
     (sender, events)
 }
@@ -51,10 +56,14 @@ impl CallSender {
     /// Passes an event on if anything wants it. It never waits.
     ///
     /// # Errors
-    /// The queue is full. The event is returned, and the loss of a record is counted.
+    /// The queue is full. The event is returned, and its loss is counted for records and for the publisher.
     pub(crate) fn offer(&self, event: CallEvent) -> Result<(), CallEvent> {
         let is_record = is_end(&event) && !self.destinations.is_empty();
-        if !is_record && !self.control.events.is_wanted() && !self.is_logged(&event) {
+        let is_wanted = is_record
+            || self.publishes
+            || self.control.events.is_wanted()
+            || self.is_logged(&event);
+        if !is_wanted {
             return Ok(());
         }
         self.queue.try_send(event).inspect_err(|_| {
@@ -63,6 +72,10 @@ impl CallSender {
                     let counters = self.control.records.of(*destination);
                     counters.lost(Loss::QueueFull).inc();
                 }
+            }
+            if self.publishes {
+                let counters = &self.control.publishing;
+                counters.lost(PublishLoss::QueueFull).inc();
             }
         })
     }
@@ -82,10 +95,11 @@ pub(crate) struct Recording {
     dispatcher: JoinHandle<()>,
     lines: JoinHandle<()>,
     writers: Writers,
+    publication: Option<Publication>,
 }
 
 impl Recording {
-    /// Starts to record, to log and to push. It ends with the last [`CallSender`].
+    /// Starts to record, to log, to push and to publish. It ends with the last [`CallSender`].
     pub(crate) fn start(
         control: &Arc<Control>,
         store: &Store,
@@ -93,22 +107,30 @@ impl Recording {
     ) -> Self {
         let (queues, writers) = records::start(control, store);
         let (log, lines) = CallLog::start(control);
+        let (publishing, publication) = publishing::start(control).unzip();
         let dispatcher = Dispatcher {
             control: Arc::clone(control),
             queues,
             log,
+            publishing,
         };
         Self {
             dispatcher: tokio::spawn(dispatcher.run(events)),
             lines,
             writers,
+            publication,
         }
     }
 
     /// Waits until all records are written, at most for `patience`. The workers must have stopped. Returns whether all are written.
     pub(crate) async fn finish(self, patience: Duration) -> bool {
         let dispatched = timeout(LAST_DISPATCH, self.dispatcher).await.is_ok();
-        let recorded = self.writers.finish(patience).await;
+        let publish = async {
+            if let Some(publication) = self.publication {
+                publication.finish().await;
+            }
+        };
+        let (recorded, ()) = tokio::join!(self.writers.finish(patience), publish);
         // Lines that the log does not take in time are missing, which does no harm.
         let _ = timeout(LAST_LINES, self.lines).await;
         dispatched & recorded
@@ -122,6 +144,7 @@ struct Dispatcher {
     control: Arc<Control>,
     queues: Vec<Queue>,
     log: CallLog,
+    publishing: Option<Publishing>,
 }
 
 impl Dispatcher {
@@ -138,6 +161,9 @@ impl Dispatcher {
                 }
             }
             self.log.offer(&shared);
+            if let Some(publishing) = &self.publishing {
+                publishing.offer(&shared);
+            }
             self.control.events.publish(shared);
             sleep(GATHER).await;
         }

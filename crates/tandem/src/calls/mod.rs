@@ -1,9 +1,11 @@
-//! What the control plane does with the events of calls: it writes records of ended calls and lines of the log, and pushes events to readers.
+//! What the control plane does with the events of calls: it writes records of ended calls and lines of the log, pushes events to
+//! readers, and publishes them.
 //!
 //! ```text
 //! workers ─▶ CallSender ─▶ dispatcher ─┬─▶ queue ─▶ writer ─▶ file        records: JSON lines, or rows of the database
 //!            (bounded)                 ├─▶ queue ─▶ writer ─▶ database
 //!                                      ├─▶ queue ─▶ lines of the log
+//!                                      ├─▶ queue ─▶ publisher ─▶ Redis or Valkey
 //!                                      └─▶ hub: a ring of events ─▶ readers of `GET /events`
 //! ```
 //!
@@ -13,6 +15,7 @@ mod dispatch;
 pub mod events;
 pub(crate) mod line;
 mod log;
+pub mod publishing;
 pub(crate) mod queue;
 pub mod records;
 #[cfg(test)]
@@ -24,7 +27,7 @@ pub(crate) mod written;
 
 pub(crate) use dispatch::{CallSender, Recording, channel};
 
-use crate::config::{CallLines, Log};
+use crate::config::{CallLines, Configuration};
 use events::Hub;
 use queue::Weight;
 use sip_dialog::CallEvent;
@@ -38,10 +41,12 @@ pub(crate) type SharedEvent = Arc<CallEvent>;
 const ALLOCATIONS: usize = 128;
 
 /// The switch by which workers know whether each change of a call is wanted.
-pub(crate) fn switch(hub: &Hub, log: &Log) -> Arc<AtomicBool> {
-    match log.calls {
-        CallLines::All => Arc::new(AtomicBool::new(true)),
-        CallLines::None | CallLines::Ended => hub.wanted(),
+pub(crate) fn switch(hub: &Hub, configuration: &Configuration) -> Arc<AtomicBool> {
+    let are_logged = configuration.log.calls == CallLines::All;
+    if are_logged || configuration.events.publish.is_some() {
+        Arc::new(AtomicBool::new(true))
+    } else {
+        hub.wanted()
     }
 }
 

@@ -21,6 +21,7 @@ mod network_value;
 mod node_name;
 mod origin;
 mod read;
+mod redis_url;
 mod reference;
 mod resolve;
 mod section;
@@ -43,6 +44,7 @@ pub use mistake::{Mistake, Mistakes, Place, nearest};
 pub use network_value::Network;
 pub use node_name::NodeName;
 pub use origin::Origin;
+pub use redis_url::RedisUrl;
 pub use reference::{example, reference};
 pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, runtime_options,

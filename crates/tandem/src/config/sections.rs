@@ -13,6 +13,7 @@ use super::keyword::{
 use super::network_value::Network;
 use super::node_name::NodeName;
 use super::origin::Origin;
+use super::redis_url::RedisUrl;
 use sip_elements::bans::BanSettings;
 use sip_elements::{
     ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionTimerSettings, Settings,
@@ -627,7 +628,8 @@ section! {
 }
 
 section! {
-    /// Events of calls, pushed to the readers of `GET /events` of the admin interface ([events](events.md)).
+    /// Events of calls, pushed to the readers of `GET /events` of the admin interface, and published to Redis or Valkey
+    /// ([events](events.md)).
     Events {
         /// Maximum number of concurrent readers. Further ones are rejected with 503.
         restart max_readers: usize = 32, between(1, 10_000);
@@ -635,6 +637,19 @@ section! {
         /// Bytes of the latest events that the server keeps for all readers. A reader that falls behind further is disconnected; one that
         /// was disconnected can resume within them. Nothing is kept without readers.
         restart buffer: usize = 8 << 20, between(65_536, 1_073_741_824);
+
+        /// Redis or Valkey server that every event is published to: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, of which only the host is
+        /// necessary; `rediss:` with TLS, verified against the authorities that the operating system trusts; or
+        /// `redis+unix:///PATH?user=USER&pass=PASSWORD`. Write special characters of the password as `%XX`. The log, the admin interface
+        /// and `tandem check` do not show the password. If omitted, nothing is published.
+        restart publish: Option<RedisUrl> = None, optional(RedisUrl::example());
+
+        /// Channel that events are published to.
+        restart publish_channel: String = "tandem.calls".to_owned(), any();
+
+        /// Bytes of events that may wait to be published, for example while the server is away. Events beyond are dropped and counted. An
+        /// event takes about 1 KiB.
+        restart publish_queue: usize = 8 << 20, between(65_536, 1_073_741_824);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writes a configuration as TOML, and compares two configurations.
 use super::Loaded;
 use super::catalogue::{Changes, Chapter, chapters};
+use super::redis_url::RedisUrl;
 use super::section::{Section, Value, Values, differences};
 use super::sections::Configuration;
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ impl Configuration {
     pub fn shown(&self) -> Self {
         let mut shown = self.clone();
         shown.database.url = self.database.url.shown();
+        shown.events.publish = self.events.publish.as_ref().map(RedisUrl::shown);
         if !self.trace.hep_key.is_empty() {
             "…".clone_into(&mut shown.trace.hep_key);
         }
@@ -34,7 +36,7 @@ impl Configuration {
 }
 
 /// The configuration as TOML, with the variable of each value that comes from the environment. Values that come from a file named there
-/// may be secrets and are left out, as is the password of the database.
+/// may be secrets and are left out, as are the passwords in URLs.
 pub fn effective(loaded: &Loaded) -> String {
     let with_source = |path: &str, line: String| match loaded.places.variable(path) {
         None => line,

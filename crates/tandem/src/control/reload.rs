@@ -97,7 +97,7 @@ impl Control {
         }
         let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
         let mut settings = config::settings(&fresh, &running.listeners);
-        settings.dialogs.events = calls::switch(&self.events, &fresh.log);
+        settings.dialogs.events = calls::switch(&self.events, &fresh);
         self.order(running, &ControlMessage::Settings(Arc::new(settings)))
             .await?;
         if let Some(log) = &self.log {

@@ -7,6 +7,7 @@ use super::order::{self, Orders, Undelivered};
 use super::running::Running;
 use super::trusted_peers::TrustedGroup;
 use crate::calls::events::Hub;
+use crate::calls::publishing::PublishCounters;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
 use crate::trace::Traces;
@@ -38,6 +39,8 @@ pub struct Control {
     pub records: RecordCounters,
     /// Pushes call events to readers.
     pub events: Arc<Hub>,
+    /// What happens to events that are published to Redis.
+    pub publishing: PublishCounters,
     /// What keeps the server from becoming ready; `None`: nothing.
     pub(crate) obstacle: ArcSwapOption<String>,
     /// The traces that run.
@@ -75,6 +78,7 @@ impl Control {
             counters: ControlCounters::default(),
             records: RecordCounters::default(),
             events: Arc::new(hub),
+            publishing: PublishCounters::default(),
             obstacle: ArcSwapOption::empty(),
             dialog_answers: DialogAnswers::default(),
             trusted_group: ArcSwapOption::empty(),

@@ -51,5 +51,9 @@ pub(super) async fn lines(control: &Control, running: &Running, admin: SocketAdd
         format!("subscribers: {subscribers}"),
         format!("admin: http://{admin}/health/ready, /metrics, /rpc"),
     ]);
+    if let Some(url) = &configuration.events.publish {
+        let channel = &configuration.events.publish_channel;
+        lines.push(format!("events: to {} as {channel}", url.shown().as_str()));
+    }
     lines
 }

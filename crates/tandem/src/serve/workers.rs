@@ -67,7 +67,7 @@ pub(super) fn start(
     // The message already names the source of the error.
     let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
     let mut settings = config::settings(&configuration, bound.listeners());
-    settings.dialogs.events = calls::switch(&control.events, &configuration.log);
+    settings.dialogs.events = calls::switch(&control.events, &configuration);
     let settings = Arc::new(settings);
     let seeds = seeds(count)?;
     let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();

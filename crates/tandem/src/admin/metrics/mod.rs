@@ -12,6 +12,7 @@ mod messages;
 mod next_hops;
 mod overload;
 mod process;
+mod publishing;
 mod questions;
 mod registrations;
 mod section;
@@ -27,7 +28,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 16] = [
+const SECTIONS: [Section; 17] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -41,6 +42,7 @@ const SECTIONS: [Section; 16] = [
     registrations::SECTION,
     calls::RECORDS,
     calls::EVENTS,
+    publishing::SECTION,
     datagrams::SECTION,
     connections::SECTION,
     trace::SECTION,

@@ -1,9 +1,11 @@
 //! Records and events of calls in the parts of a server that handle them, with events as workers send them.
 
 mod disk;
+mod publishing;
 mod push;
 mod reader;
 mod record;
+mod redis;
 
 use super::{CallSender, Recording, channel};
 use crate::config;

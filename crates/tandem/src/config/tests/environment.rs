@@ -134,6 +134,26 @@ fn the_password_of_the_database_is_not_shown() {
 }
 
 #[test]
+fn the_password_of_the_redis_server_is_not_shown() {
+    let url = "redis://tandem:secret@cache/2";
+    let loaded = parse_with("", &[("TANDEM_EVENTS_PUBLISH", url)]).expect("it is right");
+    let publish = loaded.configuration.events.publish.as_ref().expect("given");
+    assert_eq!(publish.as_str(), url);
+    let shown = effective(&loaded);
+    let line = "publish = \"redis://tandem@cache/2\" # TANDEM_EVENTS_PUBLISH";
+    assert!(shown.contains(line), "{shown}");
+    assert!(!shown.contains("secret"), "{shown}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("url");
+    std::fs::write(&file, format!("{url}\n")).expect("written");
+    let path = file.display().to_string();
+    let loaded = parse_with("", &[("TANDEM_EVENTS_PUBLISH_FILE", &path)]).expect("it is right");
+    let publish = loaded.configuration.events.publish.as_ref().expect("given");
+    assert_eq!(publish.as_str(), url);
+    assert!(!effective(&loaded).contains("tandem@cache"));
+}
+
+#[test]
 fn each_variable_sets_one_key() {
     let mut variables = std::collections::BTreeSet::new();
     for chapter in Configuration::chapters() {

@@ -210,6 +210,30 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[events]\npublish = \"127.0.0.1:6379\"",
+        &[
+            "2:11: `events.publish = \"127.0.0.1:6379\"`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\"",
+        ],
+    ),
+    (
+        "[events]\npublish = \"http://:secret@cache:6379\"",
+        &[
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\"",
+        ],
+    ),
+    (
+        "[events]\npublish = \"redis://:sec?ret@cache\"",
+        &[
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (it has no parameters; write ? and # in a password as %3F and %23)",
+        ],
+    ),
+    (
+        "[events]\npublish = \"redis+unix:///run/r.sock?password=secret\"",
+        &[
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (its parameters are db, user and pass)",
+        ],
+    ),
+    (
         "[location]\nstore = \"valkey://localhost\"",
         &[
             "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps bindings in memory and saves them to the database)",
