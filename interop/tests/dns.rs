@@ -337,12 +337,13 @@ fn records_are_used_for_as_long_as_they_live_and_no_longer() {
 #[test]
 fn one_of_two_servers_dies_in_the_middle_of_200_calls_a_second_and_no_call_fails() {
     const CALLS: u32 = 4_000;
-    let many = |name: &str| {
-        let scenario = Scenario::new(name).calls(CALLS).untraced();
+    let many = |name: &str, calls| {
+        let scenario = Scenario::new(name).calls(calls).untraced();
         scenario.with(&["-buff_size", "4000000", "-l", "10000", "-r", "200"])
     };
     let empty = NameServer::start(&Records::new(), 0);
-    let phone = many("answer_anyhow").start(&server(&empty, ""));
+    // What comes through the other server after its call is over looks like a new call to sipp. It must not end sipp before the last call.
+    let phone = many("answer_anyhow", 2 * CALLS).start(&server(&empty, ""));
     let mut doomed = Kamailio::start(ZONE, phone.address);
     let other = Kamailio::start(ZONE, phone.address);
     let records = Records::new()
@@ -350,18 +351,18 @@ fn one_of_two_servers_dies_in_the_middle_of_200_calls_a_second_and_no_call_fails
         .server(UDP, "b.carrier.test", other.address().port(), 1, 50);
     let names = NameServer::start(&records, 5);
     let server = server(&names, "");
-    let caller = many("call").to(BOB).with(&["-d", "1000"]).start(&server);
+    let caller = many("call", CALLS).to(BOB).with(&["-d", "1000"]);
+    let caller = caller.start(&server);
     std::thread::sleep(Duration::from_secs(9));
     assert_eq!(server.count("tandem_failovers_total", ""), 0);
     doomed.kill();
     let caller = caller.finish_within(Duration::from_secs(90));
-    let phone = phone.finish();
+    let phone = phone.stop();
     let failovers = server.count("tandem_failovers_total", "");
     println!("{failovers} requests went on to the other server");
-    for outcome in [&caller, &phone] {
-        assert_eq!(outcome.count("SuccessfulCall(C)"), u64::from(CALLS));
-        assert_eq!(outcome.count("FailedCall(C)"), 0);
-    }
+    assert_eq!(caller.count("SuccessfulCall(C)"), u64::from(CALLS));
+    assert_eq!(caller.count("FailedCall(C)"), 0);
+    assert!(phone.count("SuccessfulCall(C)") >= u64::from(CALLS));
     assert!(failovers > 0, "the dead server had its share of the calls");
     assert_eq!(server.count("tandem_dead_targets", ""), 1);
 }
