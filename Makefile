@@ -57,7 +57,7 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
 
-pgo: setup-bench ## Build the program of the packages, arranged by a profile of the laboratory's traffic: target/pgo/tandem
+pgo: setup-bench ## Build the program of the packages, optimised with a profile of the laboratory's traffic: target/pgo/tandem
 	@scripts/pgo
 
 bench: setup-bench ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 
 /// Maximum number of transactions of each kind.
 const MOST: usize = 1_000_000;
-/// Bytes of the messages that transactions keep, from which on requests are answered 503.
+/// Maximum number of bytes of the messages that transactions keep. Beyond it, requests are answered 503.
 const MOST_BYTES: usize = 512 << 20;
 
 pub(crate) struct StackNode<U> {

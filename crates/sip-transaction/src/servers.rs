@@ -75,7 +75,7 @@ impl<O: Copy> Transactions<O> {
     /// `Protocol::is_reliable`.
     ///
     /// # Errors
-    /// The table or the bytes are used up.
+    /// The table is full, or the messages that transactions keep have reached their limit.
     pub fn create_server(
         &mut self,
         key: TransactionKey,

@@ -471,7 +471,7 @@ mod tests {
             let accepted = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 for request in 0..2 {
-                    // Always another request: the same one again would be a retransmission.
+                    // Each request differs: a repeated one would count as a retransmission.
                     let request = u64::from(count) * 2 + request;
                     let (nonces, accepted) = (&nonces, &accepted);
                     scope.spawn(move || {

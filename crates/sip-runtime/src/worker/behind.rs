@@ -62,7 +62,7 @@ impl<N: Node, C: ControlPlane<N::Question, N::Record>> Worker<N, C> {
     }
 
     /// Whether the backlog has messages, but none has waited so long that the worker is behind. The worker then empties the backlog before
-    /// it reads more. Otherwise, steady traffic would pass through the backlog for ever after a single delay, and each message would be
+    /// it reads more. Otherwise, after a single delay, steady traffic would keep passing through the backlog, and each message would be
     /// copied.
     pub(super) fn has_caught_up(&self, now: Time) -> bool {
         let oldest = self.backlog.as_ref().and_then(Backlog::oldest);

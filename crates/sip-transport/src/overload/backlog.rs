@@ -251,7 +251,7 @@ impl Backlog {
         self.controller.observe(now, longest);
     }
 
-    /// When the message arrived that waits longest; `None` if none waits.
+    /// Arrival time of the message that has waited longest; `None` if none waits.
     pub fn oldest(&self) -> Option<Time> {
         oldest([&self.first, &self.proven, &self.new])
     }
@@ -321,7 +321,7 @@ impl Backlog {
     }
 }
 
-/// When the message arrived that waits longest in these queues.
+/// Arrival time of the message that has waited longest in these queues.
 fn oldest<const N: usize>(lanes: [&VecDeque<Waiting>; N]) -> Option<Time> {
     let oldest = lanes.into_iter().filter_map(VecDeque::front);
     oldest.map(|waiting| waiting.arrived).min()

@@ -125,7 +125,7 @@ async fn tcp(host: &str, port: u16) -> anyhow::Result<TcpStream> {
 async fn tls(host: &str, port: u16) -> anyhow::Result<TlsStream<TcpStream>> {
     let name = ServerName::try_from(host.to_owned())?;
     let stream = tcp(host, port).await?;
-    // They are read anew, because an operator may have added one.
+    // Each connection loads the authorities again, so a new one needs no restart.
     let roots = spawn_blocking(trusted).await??;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let options = ClientConfig::builder_with_provider(provider)

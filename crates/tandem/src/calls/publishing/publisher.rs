@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::counters::PublishCounters;
 use crate::calls::SharedEvent;
 use crate::calls::line::append_event;
+use crate::calls::log::printable;
 use crate::calls::queue::Receiver;
 use crate::config::RedisUrl;
 use crate::control::Control;
@@ -34,7 +35,7 @@ pub(super) struct Publisher {
     taken: Vec<SharedEvent>,
     /// How long the next failure waits before the next attempt.
     pause: Duration,
-    /// Events could not be published at last; the log says so once.
+    /// The last attempt failed. The log has the first failure of a series.
     failing: bool,
 }
 
@@ -114,7 +115,7 @@ impl Publisher {
             warn!(
                 to = self.to,
                 "cannot publish call events: {}; calls and records go on, and events wait in memory up to `events.publish_queue`",
-                printable(problem)
+                shortened(problem)
             );
         }
     }
@@ -151,19 +152,8 @@ fn commands(channel: &str, events: &[SharedEvent]) -> Pipeline {
     commands
 }
 
-/// The problem on one line of the log. The server may have chosen its words.
-fn printable(problem: &anyhow::Error) -> String {
-    let text = problem.to_string();
-    let letters = text.chars().take(LONGEST_ERROR);
-    let is_control =
-        |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
-    letters
-        .map(|letter| {
-            if is_control(letter) {
-                '\u{fffd}'
-            } else {
-                letter
-            }
-        })
-        .collect()
+/// The beginning of the problem, for the log. The server may have chosen its words.
+fn shortened(problem: &anyhow::Error) -> String {
+    let text: String = problem.to_string().chars().take(LONGEST_ERROR).collect();
+    printable(text.as_bytes())
 }
