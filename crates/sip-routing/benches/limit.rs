@@ -1,0 +1,188 @@
+//! A call through its limits, with a million sources and a million subscribers: of any (memory is cold) and of few (it is warm).
+
+use divan::{Bencher, black_box};
+use sip_routing::limit::{
+    Call, Declared, DeclaredEach, Description, Limits, NamedLimit, NetworkLimit,
+};
+use sip_transport::{IpNet, Time};
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+
+const KEYS: u32 = 1_000_000;
+const START: u64 = 1_800_000_000_000_000;
+
+fn main() {
+    divan::main();
+}
+
+fn declared(calls_per_second: f64, burst: u32, max_calls: u32) -> Declared {
+    Declared {
+        calls_per_second: Some(calls_per_second),
+        burst: Some(burst),
+        max_calls: Some(max_calls),
+    }
+}
+
+fn description() -> Description {
+    let each = DeclaredEach {
+        bounds: declared(10.0, 10, 20),
+        max_keys: 2 * KEYS as usize,
+    };
+    let networks = (0..1000_u32).map(|number| NetworkLimit {
+        name: format!("trunk-{number}"),
+        networks: vec![
+            IpNet::new(Ipv4Addr::from_bits(0x0a00_0000 | number << 10).into(), 22)
+                .expect("a network"),
+        ],
+        bounds: declared(100_000.0, 1_000_000, 100_000),
+    });
+    Description {
+        overall: declared(100_000.0, 1_000_000, 1_000_000),
+        networks: networks.collect(),
+        each_source: Some(each),
+        each_subscriber: Some(each),
+        named: vec![NamedLimit {
+            name: "rule".to_owned(),
+            bounds: Declared::default(),
+        }],
+    }
+}
+
+/// Who calls.
+struct Caller {
+    source: Ipv4Addr,
+    name: [u8; 23],
+}
+
+impl Caller {
+    fn new(number: u32) -> Self {
+        let mut name = *b"user0000000@example.org";
+        let digits = name.iter_mut().skip(4).take(7).rev();
+        digits.fold(number, |number, digit| {
+            *digit = b'0' + (number % 10) as u8;
+            number / 10
+        });
+        Self {
+            source: Ipv4Addr::from_bits(0x0a00_0000 | number),
+            name,
+        }
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            source: self.source.into(),
+            subscriber: Some(&self.name),
+            rule: None,
+        }
+    }
+}
+
+/// The resident memory of the process, in bytes.
+fn resident() -> usize {
+    let statistics = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statistics.split(' ').nth(1);
+    pages
+        .and_then(|pages| pages.parse::<usize>().ok())
+        .unwrap_or(0)
+        * 4096
+}
+
+/// Each source and each subscriber had a call at `START`.
+fn filled(keys: u32) -> Limits {
+    let limits = Limits::new(&description(), None).expect("a description");
+    for number in 0..keys {
+        drop(limits.admit(&Caller::new(number).call(), Time::from_micros(START)));
+    }
+    // As the control plane does every second; here without removing anything.
+    limits.sweep(Time::from_micros(START), 1);
+    limits
+}
+
+fn a_million() -> &'static Limits {
+    static LIMITS: OnceLock<Limits> = OnceLock::new();
+    LIMITS.get_or_init(|| {
+        let before = resident();
+        let limits = filled(KEYS);
+        let bytes = resident().saturating_sub(before) / KEYS as usize;
+        eprintln!("a source and a subscriber take {bytes} bytes");
+        limits
+    })
+}
+
+/// Callers in an order that no prefetcher guesses.
+fn callers(among: u32) -> Vec<Caller> {
+    let mut number = 1_u64;
+    let next = |_| {
+        number = number
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        Caller::new((number >> 33) as u32 % among)
+    };
+    (0..among.clamp(1000, 200_000)).map(next).collect()
+}
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The number of this call in its thread.
+fn next() -> usize {
+    CALLS.with(|calls| {
+        calls.set(calls.get() + 1);
+        calls.get()
+    })
+}
+
+/// A new call every millisecond, and its end. None is refused.
+#[divan::bench(args = [100, KEYS], threads = [1, 2])]
+fn admit_and_end(bencher: Bencher<'_, '_>, among: u32) {
+    let (limits, callers) = (a_million(), callers(among));
+    bencher.bench(|| {
+        let number = next();
+        let caller = &callers[number % callers.len()];
+        let now = Time::from_micros(START + number as u64 * 1000);
+        limits.admit(black_box(&caller.call()), now).is_ok()
+    });
+}
+
+/// Time stands still, so that the source of each call has used up its rate.
+#[divan::bench(threads = [1, 2])]
+fn refuse_a_source(bencher: Bencher<'_, '_>) {
+    let limits = a_million();
+    let caller = Caller::new(7);
+    while limits
+        .admit(&caller.call(), Time::from_micros(START))
+        .is_ok()
+    {}
+    bencher.bench(|| {
+        limits
+            .admit(black_box(&caller.call()), Time::from_micros(START))
+            .is_err()
+    });
+}
+
+/// Only the limit of all calls and that of one of a thousand networks.
+#[divan::bench(args = [100, KEYS])]
+fn admit_without_tables(bencher: Bencher<'_, '_>, among: u32) {
+    let description = Description {
+        each_source: None,
+        each_subscriber: None,
+        ..description()
+    };
+    let limits = Limits::new(&description, None).expect("a description");
+    let callers = callers(among);
+    bencher.bench_local(|| {
+        let number = next();
+        let caller = &callers[number % callers.len()];
+        let now = Time::from_micros(START + number as u64 * 1000);
+        limits.admit(black_box(&caller.call()), now).is_ok()
+    });
+}
+
+/// Looks at 10,000 sources and 10,000 subscribers, of which none is idle.
+#[divan::bench]
+fn sweep_20_000(bencher: Bencher<'_, '_>) {
+    let limits = filled(200_000);
+    bencher.bench_local(|| limits.sweep(Time::from_micros(START), black_box(10_000)));
+}
