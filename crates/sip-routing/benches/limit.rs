@@ -1,13 +1,14 @@
 //! A call through its limits, with a million sources and a million subscribers: of any (memory is cold) and of few (it is warm).
 
+use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use sip_routing::limit::{
     Call, Declared, DeclaredEach, Description, Limits, NamedLimit, NetworkLimit,
 };
 use sip_transport::{IpNet, Time};
-use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const KEYS: u32 = 1_000_000;
 const START: u64 = 1_800_000_000_000_000;
@@ -26,7 +27,7 @@ fn declared(calls_per_second: f64, burst: u32, max_calls: u32) -> Declared {
 
 fn description() -> Description {
     let each = DeclaredEach {
-        bounds: declared(10.0, 10, 20),
+        bounds: declared(100.0, 10, 20),
         max_keys: 2 * KEYS as usize,
     };
     let networks = (0..1000_u32).map(|number| NetworkLimit {
@@ -122,49 +123,51 @@ fn callers(among: u32) -> Vec<Caller> {
     (0..among.clamp(1000, 200_000)).map(next).collect()
 }
 
-thread_local! {
-    static CALLS: Cell<usize> = const { Cell::new(0) };
+/// The calls of one measurement.
+const CALLS: usize = 10_000;
+
+/// The time of the last call. All threads share it, so that no bucket sees a clock that goes back.
+static NOW: AtomicU64 = AtomicU64::new(START);
+
+/// Passes `CALLS` calls of these callers, 20 µs apart, to `call`.
+fn each_call(callers: &[Caller], mut call: impl FnMut(&Call<'_>, Time)) {
+    let first = NOW.fetch_add(20 * CALLS as u64, Ordering::Relaxed);
+    let offset = first as usize / 20 % callers.len();
+    let callers = callers.iter().cycle().skip(offset).take(CALLS);
+    for (caller, now) in callers.zip((first..).step_by(20)) {
+        call(black_box(&caller.call()), Time::from_micros(now));
+    }
 }
 
-/// The number of this call in its thread.
-fn next() -> usize {
-    CALLS.with(|calls| {
-        calls.set(calls.get() + 1);
-        calls.get()
-    })
-}
-
-/// A new call every millisecond, and its end. None is refused.
-#[divan::bench(args = [100, KEYS], threads = [1, 2])]
+/// New calls and their ends. No call is refused.
+#[divan::bench(args = [1000, KEYS], threads = [1, 2])]
 fn admit_and_end(bencher: Bencher<'_, '_>, among: u32) {
     let (limits, callers) = (a_million(), callers(among));
-    bencher.bench(|| {
-        let number = next();
-        let caller = &callers[number % callers.len()];
-        let now = Time::from_micros(START + number as u64 * 1000);
-        limits.admit(black_box(&caller.call()), now).is_ok()
+    bencher.counter(ItemsCount::new(CALLS)).bench(|| {
+        each_call(&callers, |call, now| {
+            drop(black_box(limits.admit(call, now)))
+        })
     });
 }
 
-/// Time stands still, so that the source of each call has used up its rate.
-#[divan::bench(threads = [1, 2])]
-fn refuse_a_source(bencher: Bencher<'_, '_>) {
-    let limits = a_million();
-    let caller = Caller::new(7);
-    while limits
-        .admit(&caller.call(), Time::from_micros(START))
-        .is_ok()
-    {}
-    bencher.bench(|| {
-        limits
-            .admit(black_box(&caller.call()), Time::from_micros(START))
-            .is_err()
-    });
+/// New calls alone. They end when the measurement is over.
+#[divan::bench(args = [1000, KEYS])]
+fn admit(bencher: Bencher<'_, '_>, among: u32) {
+    let (limits, callers) = (a_million(), callers(among));
+    bencher
+        .counter(ItemsCount::new(CALLS))
+        .with_inputs(|| Vec::with_capacity(CALLS))
+        .bench_local_values(|mut permits| {
+            each_call(&callers, |call, now| {
+                permits.push(limits.admit(call, now).ok())
+            });
+            permits
+        });
 }
 
 /// Only the limit of all calls and that of one of a thousand networks.
-#[divan::bench(args = [100, KEYS])]
-fn admit_without_tables(bencher: Bencher<'_, '_>, among: u32) {
+#[divan::bench(args = [1000, KEYS], threads = [1, 2])]
+fn admit_and_end_without_tables(bencher: Bencher<'_, '_>, among: u32) {
     let description = Description {
         each_source: None,
         each_subscriber: None,
@@ -172,11 +175,21 @@ fn admit_without_tables(bencher: Bencher<'_, '_>, among: u32) {
     };
     let limits = Limits::new(&description, None).expect("a description");
     let callers = callers(among);
-    bencher.bench_local(|| {
-        let number = next();
-        let caller = &callers[number % callers.len()];
-        let now = Time::from_micros(START + number as u64 * 1000);
-        limits.admit(black_box(&caller.call()), now).is_ok()
+    bencher.counter(ItemsCount::new(CALLS)).bench(|| {
+        each_call(&callers, |call, now| {
+            drop(black_box(limits.admit(call, now)))
+        })
+    });
+}
+
+/// Calls of a source that has used up its rate.
+#[divan::bench(threads = [1, 2])]
+fn refuse_a_source(bencher: Bencher<'_, '_>) {
+    let (limits, callers) = (a_million(), [Caller::new(7)]);
+    bencher.counter(ItemsCount::new(CALLS)).bench(|| {
+        each_call(&callers, |call, now| {
+            drop(black_box(limits.admit(call, now)))
+        })
     });
 }
 
@@ -184,5 +197,7 @@ fn admit_without_tables(bencher: Bencher<'_, '_>, among: u32) {
 #[divan::bench]
 fn sweep_20_000(bencher: Bencher<'_, '_>) {
     let limits = filled(200_000);
-    bencher.bench_local(|| limits.sweep(Time::from_micros(START), black_box(10_000)));
+    bencher
+        .counter(ItemsCount::new(20_000_usize))
+        .bench_local(|| limits.sweep(Time::from_micros(START), black_box(10_000)));
 }
