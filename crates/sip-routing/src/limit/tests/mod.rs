@@ -68,3 +68,16 @@ fn refused<'l>(limits: &'l Limits, call: &Call<'l>, micros: u64) -> (&'l str, Ex
     let refused = limits.admit(call, at(micros)).expect_err("a refusal");
     (refused.limit, refused.excess)
 }
+
+fn source(number: u32) -> Call<'static> {
+    Call {
+        source: std::net::Ipv4Addr::from_bits(0x0a00_0000 | number).into(),
+        subscriber: None,
+        rule: None,
+    }
+}
+
+/// How many sources and subscribers have counts of their own.
+fn keys(limits: &Limits) -> usize {
+    limits.each_stats().map(|stats| stats.keys).sum()
+}

@@ -3,18 +3,6 @@
 use super::super::table::SHARED;
 use super::*;
 
-fn source(number: u32) -> Call<'static> {
-    Call {
-        source: std::net::Ipv4Addr::from_bits(0x0a00_0000 | number).into(),
-        subscriber: None,
-        rule: None,
-    }
-}
-
-fn keys(limits: &Limits) -> usize {
-    limits.each_stats().map(|stats| stats.keys).sum()
-}
-
 #[test]
 fn a_sweep_removes_what_a_new_entry_would_not_change() {
     let limits = limits(&Description {
