@@ -141,11 +141,11 @@ fn each_call(callers: &[Caller], mut call: impl FnMut(&Call<'_>, Time)) {
 
 fn admit_all(limits: &Limits, callers: &[Caller]) {
     each_call(callers, |call, now| {
-        drop(limits.admit(call, now).expect("a permit"));
+        drop(black_box(limits.admit(call, now)));
     });
 }
 
-/// New calls and their ends. No call is refused.
+/// New calls and their ends. One thread is refused no call. Of two threads, the one with the older time is refused a few.
 #[divan::bench(args = [1000, KEYS], threads = [1, 2])]
 fn admit_and_end(bencher: Bencher<'_, '_>, among: u32) {
     let (limits, callers) = (a_million(), callers(among));
