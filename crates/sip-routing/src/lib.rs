@@ -5,4 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod gateway;
 pub mod limit;
+pub mod prefix;
