@@ -4,3 +4,5 @@
 //! whole; what counts calls lives in atomics that belong to a name, and the next configuration takes it over.
 
 #![forbid(unsafe_code)]
+
+pub mod rule;
