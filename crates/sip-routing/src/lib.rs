@@ -7,5 +7,8 @@
 
 pub mod gateway;
 pub mod limit;
+mod policy;
 pub mod prefix;
 pub mod rule;
+
+pub use policy::Policy;

@@ -99,6 +99,24 @@ pub struct Limits {
     overall: Limit,
 }
 
+impl Default for Limits {
+    /// No limit, but all calls are counted.
+    fn default() -> Self {
+        Self {
+            each_source: None,
+            each_subscriber: None,
+            named: Box::default(),
+            by_network: ByNetwork::new([]),
+            overall: Limit::new(
+                Scope::Overall,
+                Scope::Overall.label(),
+                Bounds::default(),
+                None,
+            ),
+        }
+    }
+}
+
 impl Limits {
     /// Parses a description. The limits take over what limits of the same name in `previous` have counted, their live calls and their
     /// buckets. A limit that `previous` does not have does not count the calls that are live already.

@@ -91,6 +91,13 @@ pub struct Candidate<'t> {
     pub routes: &'t RouteList,
 }
 
+impl Default for PrefixTable {
+    /// The table without prefixes.
+    fn default() -> Self {
+        Self::new(Vec::new(), Vec::new())
+    }
+}
+
 impl PrefixTable {
     /// The longest prefix of a number in the table of a group of callers.
     ///

@@ -43,6 +43,17 @@ pub struct Rule {
 #[repr(align(64))]
 struct Matches(AtomicU64);
 
+impl Default for RuleSet {
+    /// The set without rules.
+    fn default() -> Self {
+        Self {
+            rules: Box::default(),
+            index: Index::new(&[]),
+            listeners: Box::default(),
+        }
+    }
+}
+
 impl RuleSet {
     /// Compiles rules in the order in which they are tested. Counters of rules that `previous` has by the same name go on. Reports all
     /// mistakes at once.
