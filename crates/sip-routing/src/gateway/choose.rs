@@ -56,8 +56,8 @@ impl Skip {
 
 /// What a choice asks and reports, besides the state of the gateways.
 pub trait Admission {
-    /// Whether the rate of the gateway admits another call, which then uses it up. The choice asks this after all other conditions, except
-    /// that another worker may take the trial of an inactive gateway in the same moment.
+    /// Whether the caller of [`Group::choose`] admits another call of the gateway. The choice asks this after all other conditions,
+    /// including the rate of the gateway itself, except that another worker may take the trial of an inactive gateway in the same moment.
     fn admits(&mut self, gateway: &Gateway, now: Time) -> bool;
 
     /// Called for each member that is not chosen. A member that is reported as inactive or resting may then be chosen as the last resort.
@@ -213,7 +213,7 @@ fn enter(
         count(&counters.full);
         return Err(Skip::Full);
     };
-    if !admission.admits(gateway, now) {
+    if !gateway.admits_rate(now) || !admission.admits(gateway, now) {
         count(&counters.rate_limited);
         return Err(Skip::RateLimited);
     }

@@ -1,6 +1,7 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
 use super::{FailoverRules, StatusSet};
+use crate::limit::Rate;
 use sip_transport::selection::Destination;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub struct GatewayDescription {
     pub destination: Destination,
     /// The maximum number of calls at a time; `None` for no maximum.
     pub max_calls: Option<u32>,
+    /// New calls per second; `None` for no maximum.
+    pub rate: Option<Rate>,
     /// When it goes inactive, and when it returns.
     pub health: HealthRules,
     /// After which outcomes a call tries the next member.
@@ -26,6 +29,7 @@ impl GatewayDescription {
             name: name.into(),
             destination,
             max_calls: None,
+            rate: None,
             health: HealthRules::default(),
             failover: FailoverRules::default(),
         }

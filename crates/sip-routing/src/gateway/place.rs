@@ -1,6 +1,7 @@
 //! What belongs to the name of a gateway over all configurations, and the place that a call holds there.
 
 use super::statistics::Counters;
+use crate::limit::Bucket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -17,6 +18,7 @@ pub(super) struct GatewayState {
 pub(super) struct Calls {
     pub(super) live: AtomicU64,
     pub(super) counters: Counters,
+    pub(super) bucket: Bucket,
 }
 
 /// The place of a live call on a gateway. Dropping it frees the place.

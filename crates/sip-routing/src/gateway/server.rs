@@ -142,6 +142,12 @@ impl Gateway {
         Place::take(&self.state, self.description.max_calls)
     }
 
+    /// Whether its rate admits another call, which then uses it up.
+    pub(super) fn admits_rate(&self, now: Time) -> bool {
+        let rate = self.description.rate.as_ref();
+        rate.is_none_or(|rate| self.state.calls.bucket.admit(rate, now))
+    }
+
     pub(super) fn is_full(&self) -> bool {
         let most = self.description.max_calls;
         most.is_some_and(|most| self.live_calls() >= u64::from(most))

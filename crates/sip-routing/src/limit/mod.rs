@@ -37,6 +37,7 @@ pub use description::{
 };
 pub use each::EachStats;
 pub use meter::Place;
+pub(crate) use rate::Bucket;
 pub use rate::{MAX_BURST, MAX_RATE, MIN_RATE, Rate};
 pub use set::{Call, Limits, Permits, Refused, Scope, Swept};
 pub use single::{Limit, LimitStats};

@@ -63,6 +63,15 @@ impl Rate {
         })
     }
 
+    /// New calls per second, which are rounded down to whole nanoseconds between two calls.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub const fn calls_per_second(&self) -> f64 {
+        match self.interval {
+            0 => 0.0,
+            interval => 1e9 / interval as f64,
+        }
+    }
+
     /// Whether no call passes.
     pub const fn is_zero(&self) -> bool {
         self.depth == 0
@@ -86,11 +95,11 @@ impl Rate {
 
 /// What a rate has admitted so far. The rate is an argument, so a reload may change it while the bucket stays.
 #[derive(Debug, Default)]
-pub(super) struct Bucket(AtomicU64);
+pub(crate) struct Bucket(AtomicU64);
 
 impl Bucket {
     /// Charges a call. Returns whether it is admitted.
-    pub(super) fn admit(&self, rate: &Rate, now: Time) -> bool {
+    pub(crate) fn admit(&self, rate: &Rate, now: Time) -> bool {
         if rate.is_zero() {
             return false;
         }

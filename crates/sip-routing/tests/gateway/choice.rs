@@ -4,8 +4,9 @@ use crate::setup::{
     START, Watch, all, build, choose, chosen, descriptions, gateway, make_inactive, order, weighted,
 };
 use sip_routing::gateway::{
-    Algorithm, AllInactive, Descriptions, Group, NoRates, Outcome, Skip, State, TriedSet,
+    Algorithm, AllInactive, Descriptions, Gateways, Group, NoRates, Outcome, Skip, State, TriedSet,
 };
+use sip_routing::limit::Rate;
 use sip_transport::Time;
 use std::time::Duration;
 
@@ -78,6 +79,33 @@ fn a_full_member_is_skipped_and_its_place_comes_back() {
         let live = gateways.gateways().iter().map(|it| it.live_calls());
         assert_eq!(live.sum::<u64>(), 0, "{algorithm:?}");
     }
+}
+
+#[test]
+fn a_gateway_gets_no_more_calls_than_its_rate_and_a_reload_brings_no_new_burst() {
+    let limited = || {
+        let mut all_of = descriptions(&["a", "b"]);
+        all_of.groups[0].algorithm = Algorithm::RoundRobin;
+        all_of.gateways[0].rate = Rate::new(2.0, 3);
+        all_of
+    };
+    let calls_of_a = |gateways: &Gateways, now| {
+        let choices = (0..40)
+            .filter_map(|call| all(gateways).choose(call, TriedSet::default(), now, &mut NoRates));
+        choices.filter(|it| it.gateway.name() == "a").count()
+    };
+    let gateways = build(limited());
+    assert_eq!(calls_of_a(&gateways, START), 3, "the burst");
+    let next = Gateways::new(limited(), Some(&gateways)).expect("good descriptions");
+    assert_eq!(calls_of_a(&next, START), 0);
+    assert_eq!(
+        calls_of_a(&next, START + Duration::from_secs(1)),
+        2,
+        "the rate"
+    );
+    let a = gateway(&next, "a").view(START);
+    assert_eq!((a.live_calls, a.statistics.tried), (0, 5));
+    assert!(a.statistics.rate_limited > 20);
 }
 
 #[test]
