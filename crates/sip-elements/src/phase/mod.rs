@@ -4,12 +4,13 @@ pub(crate) mod authentication;
 pub(crate) mod blocklist;
 pub(crate) mod destination;
 pub(crate) mod keep_alive;
+pub(crate) mod policy;
 pub(crate) mod sanity;
 pub(crate) mod session_timer;
 
 use crate::identity::Identity;
 use crate::own_response::Refusal;
-use crate::routing::Target;
+use crate::proxy::Onward;
 
 /// How a phase ends the processing of a request.
 #[derive(Debug)]
@@ -29,8 +30,8 @@ pub(crate) enum ResumeAt {
     Authenticate,
     /// Look up the targets for this sender.
     Route(Identity),
-    /// Forward to these targets, for this subscriber (`user@domain`); empty if the sender has not proved to be one.
-    Forward(Vec<Target>, Box<[u8]>),
+    /// Forward there, for this subscriber (`user@domain`); empty if the sender has not proved to be one.
+    Forward(Onward, Box<[u8]>),
 }
 
 impl ResumeAt {

@@ -44,6 +44,11 @@ impl Group {
         }
     }
 
+    /// Whether the call would find a member after it has tried some. Rates are not asked.
+    pub fn has_next(&self, call_hash: u64, tried: TriedSet, now: Time) -> bool {
+        self.next(call_hash, tried, now).is_some()
+    }
+
     /// The member that the call would choose after it has tried some.
     fn next(&self, call_hash: u64, tried: TriedSet, now: Time) -> Option<(usize, Verdict)> {
         let mut draw = Draw::peek(self, call_hash, tried);

@@ -153,6 +153,14 @@ impl Limits {
         })
     }
 
+    /// Whether nothing is limited, so that calls need not be counted.
+    pub fn is_unlimited(&self) -> bool {
+        self.each_source.is_none()
+            && self.each_subscriber.is_none()
+            && self.named.is_empty()
+            && *self.overall.bounds() == Bounds::default()
+    }
+
     /// Admits a new call, or refuses it and charges no limit. The first limit that refuses it is the result.
     pub fn admit<'l>(&'l self, call: &Call<'l>, now: Time) -> Result<Permits, Refused<'l>> {
         let mut admission = Admission::new(now);

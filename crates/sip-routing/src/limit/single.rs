@@ -87,6 +87,15 @@ impl Limit {
         charged.inspect_err(|excess| self.counts.refused(*excess))
     }
 
+    /// Charges something other than a call, such as a REGISTER, against the rate alone.
+    pub fn charge(&self, now: Time) -> Result<(), Excess> {
+        let Ok(entered) = self.meter.enter(u32::MAX) else {
+            return Ok(());
+        };
+        let charged = entered.place.charge(&self.bounds, now);
+        charged.inspect_err(|excess| self.counts.refused(*excess))
+    }
+
     /// Takes a place for a call that is live already, whatever the maximum is. New calls wait until there are fewer again.
     pub(super) fn restore(&self) -> Option<Place> {
         let entered = self.meter.enter(u32::MAX).ok()?;

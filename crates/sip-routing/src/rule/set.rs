@@ -30,6 +30,7 @@ pub struct RuleSet {
 /// A compiled rule.
 #[derive(Debug)]
 pub struct Rule {
+    number: usize,
     name: Box<str>,
     conditions: Conditions,
     /// The conditions that the index does not decide.
@@ -71,7 +72,8 @@ impl RuleSet {
             .collect();
         let conditions: Vec<&Conditions> = compiled.iter().map(|rule| &rule.conditions).collect();
         let index = Index::new(&conditions);
-        let rules = compiled.into_iter().map(|rule| Rule {
+        let rules = compiled.into_iter().zip(0..).map(|(rule, number)| Rule {
+            number,
             matches: previous
                 .get(&*rule.name)
                 .copied()
@@ -95,18 +97,28 @@ impl RuleSet {
 
     /// The first rule that matches, and counts the match. It allocates nothing and takes no lock.
     pub fn first(&self, facts: &Facts<'_, '_>) -> Option<&Rule> {
+        let rule = self.find(facts)?;
+        rule.matches.0.fetch_add(1, Ordering::Relaxed);
+        Some(rule)
+    }
+
+    /// The first rule that matches. It counts nothing: use it for a request that [`RuleSet::first`] has seen.
+    pub fn find(&self, facts: &Facts<'_, '_>) -> Option<&Rule> {
         if self.rules.is_empty() {
             return None;
         }
         let values = Values::new(*facts);
         let rules = self.index.candidates(&values);
         let mut rules = rules.map_while(|rule| self.rules.get(rule));
-        let rule = rules.find(|rule| {
+        rules.find(|rule| {
             let mut undecided = rule.undecided.iter();
             undecided.all(|condition| rule.conditions.holds(*condition, &values))
-        })?;
-        rule.matches.0.fetch_add(1, Ordering::Relaxed);
-        Some(rule)
+        })
+    }
+
+    /// The rule with this [number](Rule::number).
+    pub fn get(&self, number: usize) -> Option<&Rule> {
+        self.rules.get(number)
     }
 
     /// Why each rule does not match, up to the first that does. It counts nothing.
@@ -145,6 +157,11 @@ impl Rule {
     /// The unique name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its place in its set, from 0.
+    pub const fn number(&self) -> usize {
+        self.number
     }
 
     /// How often [`RuleSet::first`] has returned this rule, or one with its name in the sets before.
