@@ -29,6 +29,7 @@ use crate::binding::{AddressBindings, Loaded};
 use crate::error::StoreError;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
+use crate::tables::{Select, VisitRow};
 use crate::url::{Kind, kind, refused, shown_url};
 use async_trait::async_trait;
 use credentials::{Reading, Usable};
@@ -153,6 +154,10 @@ impl Backend for KamailioBackend {
         let mut visit = |row: &reader::AddressRow<'_>| found.add(row);
         self.reader.addresses(group, &mut visit).await?;
         Ok(found)
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        self.reader.rows(select, visit).await
     }
 
     async fn close(&self) {
