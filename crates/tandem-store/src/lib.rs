@@ -44,7 +44,12 @@ pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use call_row::CallRow;
 pub use dialogs::{DialogRow, Dialogs};
 pub use error::StoreError;
-pub use kamailio::{KamailioOptions, TrustedNetwork, TrustedNetworks};
+pub use kamailio::{
+    DispatcherAlgorithm, DispatcherOptions, DispatcherProbing, DispatcherProblem,
+    DispatcherTranslation, Finding, KamailioOptions, KamailioPrefixOptions, PrefixProblem,
+    PrefixTranslation, PrefixValues, TranslatedDispatcher, TranslatedPrefixes, TrustedNetwork,
+    TrustedNetworks, UnsupportedAlgorithm, dispatcher_group,
+};
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};
 pub use records::Records;
