@@ -1,5 +1,6 @@
 //! Measures how fast prefixes are read from the database and become a table: `cargo bench -p tandem-store --bench prefixes [-- ROWS] [URL]`
 //! (default: 300,000 rows, in a new `SQLite` file). The database of a URL must be empty.
+//! PostgreSQL on the same machine, two processors that others used too: 0.31 to 0.37 s to read 300,000 rows, 0.38 to 0.46 s with the table.
 
 use sip_routing::prefix::Builder;
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection, SqliteConnection};
