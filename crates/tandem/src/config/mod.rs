@@ -23,6 +23,10 @@ mod origin;
 mod read;
 mod reference;
 mod resolve;
+mod routing_check;
+mod routing_policy;
+mod routing_sections;
+mod routing_value;
 mod section;
 mod sections;
 mod value;
@@ -45,9 +49,12 @@ pub use node_name::NodeName;
 pub use origin::Origin;
 pub use reference::{example, reference};
 pub use resolve::{
-    MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
-    save_time, settings, speaks_tls, tls_settings,
+    MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
+    runtime_options, save_time, settings, speaks_tls, tls_settings,
 };
+pub use routing_policy::{OwnListener, PolicyError, gateway_groups, own_listener, policy};
+pub use routing_sections::*;
+pub use routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
 pub use sections::*;
 pub use write::effective;
 
