@@ -14,6 +14,7 @@ mod overload;
 mod process;
 mod questions;
 mod registrations;
+mod routing;
 mod section;
 mod server;
 mod trace;
@@ -27,7 +28,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 16] = [
+const SECTIONS: [Section; 17] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -38,6 +39,7 @@ const SECTIONS: [Section; 16] = [
     dialogs::SECTION,
     questions::SECTION,
     next_hops::SECTION,
+    routing::SECTION,
     registrations::SECTION,
     calls::RECORDS,
     calls::EVENTS,
