@@ -40,28 +40,37 @@ impl Found<'_> {
                 }
             }
         };
-        if let Err(error) = config::policy(configuration, &listeners, Arc::new(table), None) {
-            let path = match &error {
-                PolicyError::OwnListener(own) => {
-                    let mut gateways = configuration.gateway.iter();
-                    let index = gateways.position(|gateway| gateway.name == own.gateway);
-                    format!("gateway[{}].destination", index.unwrap_or_default())
+        match config::policy(configuration, &listeners, Arc::new(table), None) {
+            Ok(_) => {}
+            Err(PolicyError::OwnListener(own)) => {
+                let path = gateway_path(configuration, &own.gateway);
+                self.add_line(&path, own.to_string());
+            }
+            Err(PolicyError::Rules(mistakes)) => {
+                for mistake in mistakes {
+                    let mut rules = configuration.rule.iter();
+                    let index = rules.position(|rule| rule.name == mistake.rule);
+                    let path = format!("rule[{}]", index.unwrap_or_default());
+                    self.add_line(&path, mistake.to_string());
                 }
-                PolicyError::Rules(_) => "rule[0]".to_owned(),
-                _ => "prefixes".to_owned(),
-            };
-            self.add_line(&path, error.to_string());
+            }
+            Err(error) => self.add_line("prefixes", error.to_string()),
         }
     }
 
     fn own_listener(&mut self, gateway: &Gateway, listeners: &[Listener]) {
         if let Err(error) = config::own_listener(gateway, listeners) {
-            let mut gateways = self.loaded.configuration.gateway.iter();
-            let index = gateways.position(|it| it.name == gateway.name);
-            let path = format!("gateway[{}].destination", index.unwrap_or_default());
+            let path = gateway_path(&self.loaded.configuration, &gateway.name);
             self.add_line(&path, error.to_string());
         }
     }
+}
+
+/// The path of the destination of a gateway.
+fn gateway_path(configuration: &Configuration, name: &str) -> String {
+    let mut gateways = configuration.gateway.iter();
+    let index = gateways.position(|gateway| gateway.name == name);
+    format!("gateway[{}].destination", index.unwrap_or_default())
 }
 
 /// What is declared, for people; `None`: nothing.
