@@ -8,3 +8,4 @@
 pub mod gateway;
 pub mod limit;
 pub mod prefix;
+pub mod rule;
