@@ -147,6 +147,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             amplification: limits.amplification,
             retry_after: limits.retry_after,
         },
+        policy: Arc::default(),
         max_header_fields: limits.header_fields,
         server_header: server_header.clone(),
     }
