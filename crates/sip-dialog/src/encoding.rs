@@ -40,7 +40,9 @@ impl Dialog {
         for text in Text::ALL {
             let text = self.text(text);
             into.extend_from_slice(&(text.len() as u16).to_be_bytes());
-            into.extend_from_slice(text);
+            if !text.is_empty() {
+                into.extend_from_slice(text);
+            }
         }
         into.into_boxed_slice()
     }

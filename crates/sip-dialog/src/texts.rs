@@ -109,7 +109,10 @@ impl Texts {
         let mut bytes = Vec::with_capacity(length);
         let mut ends = [0; COUNT];
         for (text, end) in texts.iter().zip(&mut ends) {
-            bytes.extend_from_slice(text);
+            // Most dialogs have no route, no reason and no gateway. Copying nothing takes a call.
+            if !text.is_empty() {
+                bytes.extend_from_slice(text);
+            }
             *end = bytes.len() as u16;
         }
         let bytes = bytes.into_boxed_slice();

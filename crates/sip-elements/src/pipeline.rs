@@ -28,11 +28,11 @@ use crate::registrar::held::HeldAnswer;
 use crate::routing::Routing;
 use crate::worker::Worker;
 use crate::{
-    ControlMessage, DescribedId, Description, NotDescribed, ParkedId, description, operator,
-    registrar,
+    ControlMessage, DescribedId, Description, NotDescribed, Owner, ParkedId, description, operator,
+    probes, registrar,
 };
 use sip_message::{HeaderName, Message, Method, ParseError};
-use sip_transaction::{RequestMatch, ResponseMatch, Sender, ServerId};
+use sip_transaction::{ClientResponse, RequestMatch, ResponseMatch, Sender, ServerId};
 use sip_transport::{Flow, Received, response_flow};
 
 /// Receives a datagram, or one message of a stream.
@@ -534,6 +534,9 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
                 ),
             }
         }
+        ControlMessage::Resolved { ticket, result } if probes::is_of_probe(ticket) => {
+            probes::resolved(worker, ticket, result);
+        }
         ControlMessage::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.parts, ticket, result);
         }
@@ -613,6 +616,10 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
         .transactions
         .receive_response(parts.now, flow, response, parts.output)
     {
+        ResponseMatch::Told(ClientResponse {
+            owner: Owner::Probe(probe),
+            ..
+        }) => probes::answered(worker, probe, response),
         ResponseMatch::Told(event) => {
             worker
                 .proxy

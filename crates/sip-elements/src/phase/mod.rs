@@ -35,6 +35,11 @@ pub(crate) enum ResumeAt {
 }
 
 impl ResumeAt {
+    /// Whether the request has passed the limits and holds places there.
+    pub(crate) fn holds_places(&self) -> bool {
+        matches!(self, Self::Forward(onward, _) if onward.holds_places())
+    }
+
     /// The reason phrase of the 500 to a request whose answer did not arrive in time.
     pub(crate) const fn reason_when_late(&self) -> &'static str {
         match self {

@@ -167,6 +167,9 @@ pub(crate) fn find(
         return Ok(destination::find(parts, request, routing, identity)?.into());
     };
     let edited = edited(request, routing, rule);
+    if Uri::parse(&edited).is_none() {
+        return Err(Refusal::Because(400, "Bad Request-URI").into());
+    }
     let mut policy = CallPolicy {
         is_trusted: rule.authentication() == Some(Authentication::Trust),
         ..CallPolicy::default()
@@ -206,7 +209,7 @@ pub(crate) fn find(
         }
     };
     if groups.is_empty() {
-        return Err(Refusal::Busy("No gateway is available").into());
+        return Err(Refusal::Because(503, "No gateway is available").into());
     }
     let call_id = request.call_id().unwrap_or_default();
     policy.route = Some(GatewayRoute::new(groups, call_id, edited));

@@ -81,6 +81,11 @@ impl Onward {
         Self { targets, policy }
     }
 
+    /// Whether it holds places in limits.
+    pub(crate) fn holds_places(&self) -> bool {
+        self.policy.as_deref().is_some_and(CallPolicy::holds_places)
+    }
+
     /// The same, holding these places in the limits.
     #[must_use]
     pub(crate) fn with_permits(mut self, permits: Permits) -> Self {
@@ -90,6 +95,10 @@ impl Onward {
 }
 
 impl CallPolicy {
+    pub(super) const fn holds_places(&self) -> bool {
+        self.permits.is_some()
+    }
+
     const fn is_needed(&self) -> bool {
         self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
     }

@@ -21,6 +21,8 @@ use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A BYE that has had its final response, or none in time.
@@ -433,6 +435,13 @@ impl Calls {
     /// The bytes of the texts of all dialogs, counted one by one.
     pub(super) fn count_bytes(&self) -> usize {
         self.dialogs.iter().map(Dialog::bytes).sum()
+    }
+
+    /// The distinct places that dialogs hold.
+    pub(super) fn count_places(&self) -> usize {
+        let held = self.dialogs.iter().filter_map(Dialog::held);
+        let held: BTreeSet<_> = held.map(|held| Arc::as_ptr(held).cast::<()>()).collect();
+        held.len()
     }
 
     /// The number of a call in its proofs; 0 if there is no dialog.

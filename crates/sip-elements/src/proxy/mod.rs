@@ -41,6 +41,7 @@ pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
+pub(crate) use cursor::retry_after;
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
 pub(crate) use gateways::GatewayRoute;
@@ -275,7 +276,7 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if matches!(event.owner, Owner::Dialog(_)) {
+        if matches!(event.owner, Owner::Dialog(_) | Owner::Probe(_)) {
             return;
         }
         let Some((key, place, mut context)) = self.take(event.owner) else {
@@ -572,7 +573,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
-            Owner::Dialog(_) => return None,
+            Owner::Dialog(_) | Owner::Probe(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }
@@ -690,6 +691,15 @@ impl Proxy {
     pub fn count_bytes(&self) -> usize {
         let contexts: usize = self.contexts.iter().map(Context::bytes).sum();
         contexts + self.calls.count_bytes()
+    }
+
+    /// The calls that hold places in limits, counted one by one. All dialogs of a call share them.
+    pub fn count_calls_with_places(&self) -> usize {
+        let holds = |context: &&Context| {
+            let policy = context.policy.as_deref();
+            policy.is_some_and(CallPolicy::holds_places)
+        };
+        self.contexts.iter().filter(holds).count() + self.calls.count_places()
     }
 
     fn put_or_end(

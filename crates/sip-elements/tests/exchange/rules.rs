@@ -319,6 +319,28 @@ fn rules_see_the_number_that_a_strict_route_hides() {
 }
 
 #[test]
+fn a_uri_that_cannot_be_parsed_goes_to_no_gateway() {
+    let mut node = routed(declared(vec![RuleDescription {
+        user: None,
+        ..to_group("pstn")
+    }]));
+    for (branch, bad) in [
+        ("i1", "sip:+4989@[::1"),
+        ("i2", "sip:+49%8@h"),
+        ("i3", "sip:a b@h"),
+    ] {
+        let route = format!("Route: <{bad}>\n");
+        let hidden = request("INVITE", "sip:192.0.2.1;lr", AS_ALICE, branch, &route);
+        let sent = node.bench.receive(ALICE, &hidden);
+        assert!(
+            sent.iter().all(|(to, _)| to.to_string() == ALICE),
+            "{sent:#?}"
+        );
+        assert_eq!(node.live(), [0; 3]);
+    }
+}
+
+#[test]
 fn a_registration_is_refused_or_limited_but_never_routed() {
     let scanner = RuleDescription {
         method: Some(vec!["REGISTER".into()]),
