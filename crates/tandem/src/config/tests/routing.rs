@@ -130,7 +130,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nname = \"a\"\ngroup = \"berlin\"",
-        "3:1: unknown key `group` in [[rule]] with `action = \"local\"`: it requires `action = \"group\"`",
+        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"`",
     ),
     (
         "[[rule]]\nname = \"a\"\naction = \"prefixes\"\nprefixes = \"retail\"",
@@ -177,9 +177,11 @@ const WRONG: &[(&str, &str)] = &[
 
 #[test]
 fn each_mistake_is_reported_with_its_line_and_what_is_allowed() {
-    for (text, expected) in WRONG {
-        assert_eq!(mistakes(text), [*expected], "for\n{text}");
-    }
+    let wrong = WRONG.iter().filter_map(|(text, expected)| {
+        let found = mistakes(text);
+        (found != [*expected]).then(|| format!("for\n{text}\n{found:#?}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [] as [&str; 0]);
 }
 
 #[test]
