@@ -5,7 +5,12 @@ use crate::record::{CallRecord, LONGEST_TEXT};
 use crate::texts::{Text, Texts};
 use sip_transaction::{Account, TimerId};
 use sip_transport::{Tenant, Time};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What a call holds as long as one of its dialogs lives, such as its places in limits. It is given back when it is dropped.
+pub trait Held: fmt::Debug + Send + Sync {}
 
 /// What an INVITE says about the dialog that it will create.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +76,7 @@ pub struct Dialog {
     pub(crate) attempts: u16,
     /// The keys of the dialogs that other 2xx of the same INVITE have made. A 2xx that is repeated after the BYE makes none again.
     pub(crate) forks: Box<[u64]>,
+    pub(crate) held: Option<Arc<dyn Held>>,
     pub(crate) is_acknowledged: bool,
     pub(crate) is_whole: bool,
 }
@@ -105,6 +111,7 @@ impl Dialog {
             status: 0,
             attempts: 0,
             forks: Box::default(),
+            held: None,
             is_acknowledged: false,
             is_whole,
         }
@@ -120,6 +127,7 @@ impl Dialog {
             answered: None,
             timer: None,
             forks: Box::default(),
+            held: self.held.clone(),
             is_acknowledged: false,
             ..*self
         }
@@ -184,6 +192,16 @@ impl Dialog {
     /// When it ends unless it is refreshed.
     pub const fn expires(&self) -> Time {
         self.expires
+    }
+
+    /// What it holds until it ends.
+    pub const fn held(&self) -> Option<&Arc<dyn Held>> {
+        self.held.as_ref()
+    }
+
+    /// Lets it hold this until it ends, instead of what it has held so far.
+    pub fn hold(&mut self, held: Arc<dyn Held>) {
+        self.held = Some(held);
     }
 
     /// The bytes of its texts.

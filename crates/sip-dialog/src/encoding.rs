@@ -8,7 +8,11 @@ use sip_transport::{Flow, ListenerId, Protocol, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version of the encoding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version before. It has no names of a gateway and of a limit.
+const FORMER: u8 = 1;
+/// The number of texts in that version.
+const FORMER_TEXTS: usize = 12;
 /// The bytes between the two sides and the texts: four times, the status, the number of attempts, and whether it is whole.
 const BETWEEN: usize = 4 * 8 + 2 + 2 + 1;
 
@@ -36,14 +40,16 @@ impl Dialog {
         for text in Text::ALL {
             let text = self.text(text);
             into.extend_from_slice(&(text.len() as u16).to_be_bytes());
-            into.extend_from_slice(text);
+            if !text.is_empty() {
+                into.extend_from_slice(text);
+            }
         }
         into.into_boxed_slice()
     }
 
     /// The Call-ID in [`Dialog::encode`]. The rest is not read. `None` if the bytes are not a dialog of this version.
     pub fn encoded_call_id(mut state: &[u8]) -> Option<&[u8]> {
-        let [VERSION] = take(&mut state)? else {
+        let [VERSION | FORMER] = take(&mut state)? else {
             return None;
         };
         take::<16>(&mut state)?;
@@ -58,8 +64,10 @@ impl Dialog {
     /// Reads [`Dialog::encode`]. `None` if the bytes are not a confirmed dialog of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
-        let [VERSION] = take(&mut rest)? else {
-            return None;
+        let texts_in_it = match take(&mut rest)? {
+            [VERSION] => Text::ALL.len(),
+            [FORMER] => FORMER_TEXTS,
+            _ => return None,
         };
         let id = take::<16>(&mut rest)?;
         let caller = decode_side(&mut rest)?;
@@ -71,7 +79,7 @@ impl Dialog {
         let attempts = u16::from_be_bytes(take(&mut rest)?);
         let [is_whole] = take(&mut rest)?;
         let mut texts = Vec::with_capacity(Text::ALL.len());
-        for name in Text::ALL {
+        for name in Text::ALL.into_iter().take(texts_in_it) {
             let length = u16::from_be_bytes(take(&mut rest)?);
             let (text, behind) = rest.split_at_checked(usize::from(length))?;
             rest = behind;
@@ -94,6 +102,7 @@ impl Dialog {
             status,
             attempts,
             forks: Box::default(),
+            held: None,
             is_acknowledged: true,
             is_whole: is_whole == 1 && fits,
         };

@@ -17,7 +17,7 @@ mod table;
 mod texts;
 
 pub use details::{DialogDetails, PartyDetails};
-pub use dialog::{Answer, Dialog, Invitation};
+pub use dialog::{Answer, Dialog, Held, Invitation};
 pub use party::{Leg, Party};
 pub use record::{CallEvent, CallRecord, Change, Ended, LONGEST_TEXT};
 pub use session_timer::{Agreed, Rejection, Requested, SessionTimerSettings};

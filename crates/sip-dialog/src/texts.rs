@@ -24,12 +24,16 @@ pub enum Text {
     From,
     /// The URI in To of the INVITE.
     To,
-    /// The Request-URI of the INVITE as received. This text and those after it are for records only.
+    /// The Request-URI of the INVITE as received. Requests to the parties do not need this text and those after it.
     RequestUri,
     /// The subscriber that authenticated, `user@domain`.
     Identity,
     /// The Reason of the CANCEL (RFC 3326).
     Reason,
+    /// The name of the gateway that the call went to. This text and the next one are for a restart: see [`Held`](crate::Held).
+    Gateway,
+    /// The name of the limit of the rule that decided about the call.
+    Limit,
 }
 
 impl Text {
@@ -47,9 +51,11 @@ impl Text {
         Self::RequestUri,
         Self::Identity,
         Self::Reason,
+        Self::Gateway,
+        Self::Limit,
     ];
 
-    /// Whether requests to the parties need it. The others are for records only.
+    /// Whether requests to the parties need it. The others are for records and for a restart only.
     pub(crate) const fn is_for_requests(self) -> bool {
         (self as usize) < Self::RequestUri as usize
     }
@@ -64,7 +70,7 @@ impl Text {
 }
 
 /// The number of texts.
-const COUNT: usize = 12;
+const COUNT: usize = 14;
 
 /// The maximum number of bytes of all texts of a dialog. A text that does not fit is left out.
 pub const MAX_BYTES: usize = 8 << 10;
@@ -103,7 +109,10 @@ impl Texts {
         let mut bytes = Vec::with_capacity(length);
         let mut ends = [0; COUNT];
         for (text, end) in texts.iter().zip(&mut ends) {
-            bytes.extend_from_slice(text);
+            // Most dialogs have no route, no reason and no gateway. Copying nothing takes a call.
+            if !text.is_empty() {
+                bytes.extend_from_slice(text);
+            }
             *end = bytes.len() as u16;
         }
         let bytes = bytes.into_boxed_slice();

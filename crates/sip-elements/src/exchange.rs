@@ -2,6 +2,7 @@
 
 use crate::metrics::WorkerMetrics;
 use crate::parked::Parked;
+use crate::probes::Probes;
 use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
@@ -9,7 +10,7 @@ use crate::trace::{Mark, Tap, TraceOrder};
 use crate::worker::{Worker, home_of};
 use crate::{
     ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
-    pipeline, undeliverable,
+    pipeline, probes, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -52,6 +53,7 @@ pub struct Exchange {
     parked: Parked,
     registered: Registered,
     held: HeldAnswers,
+    probes: Probes,
     draining: bool,
     /// Copies messages. `None`: nothing is traced.
     tap: Option<Box<Tap>>,
@@ -80,6 +82,8 @@ impl Exchange {
             shared.hasher,
             epoch,
         );
+        let mut probes = Probes::new(now);
+        probes.configure(worker, &settings, now);
         Self {
             worker,
             workers,
@@ -92,6 +96,7 @@ impl Exchange {
             parked: Parked::new(),
             registered: Registered::default(),
             held: HeldAnswers::default(),
+            probes,
             draining: false,
             tap: None,
             events: Vec::new(),
@@ -124,6 +129,11 @@ impl Exchange {
         let counted =
             self.transactions.count_bytes() + self.proxy.count_bytes() + self.parked.count_bytes();
         (self.transactions.ledger_stats().bytes as usize, counted)
+    }
+
+    /// The calls that hold places in limits, counted one by one.
+    pub fn count_calls_with_places(&self) -> usize {
+        self.proxy.count_calls_with_places() + self.parked.count_calls_with_places()
     }
 
     /// The number of unproven sources that it holds something for.
@@ -171,6 +181,7 @@ impl Exchange {
             parked: &mut self.parked,
             registered: &mut self.registered,
             held: &mut self.held,
+            probes: &mut self.probes,
             draining: &mut self.draining,
             is_ignored: false,
             events: &mut self.events,
@@ -255,6 +266,7 @@ impl Node for Exchange {
                 self.settings = Arc::clone(settings);
                 self.transactions
                     .reconfigure(settings.timers, limits(settings));
+                self.probes.configure(self.worker, settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {
@@ -303,12 +315,14 @@ impl Node for Exchange {
                 .transactions
                 .expire(now, worker.parts.output, worker.events);
             for event in worker.events.drain(..) {
+                // A probe has a deadline of its own.
                 if let Event::ClientTimeout { id, owner } = event {
                     worker.proxy.client_timeout(&mut worker.parts, id, owner);
                 }
             }
             worker.proxy.expire(&mut worker.parts);
             parking::expire(worker);
+            probes::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
         self.copy_traced(now, mark, None, output);
@@ -320,6 +334,7 @@ impl Node for Exchange {
             self.proxy.next_deadline(),
             self.parked.next_deadline(),
             self.held.next_deadline(),
+            self.probes.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -16,6 +16,7 @@ mod classify;
 mod description;
 mod domains;
 mod exchange;
+pub mod explain;
 mod identity;
 mod operator;
 mod own_response;
@@ -24,6 +25,7 @@ mod parked;
 mod parking;
 mod phase;
 mod pipeline;
+mod probes;
 mod question;
 mod record;
 mod registered;
@@ -39,7 +41,7 @@ pub use exchange::{Exchange, ExchangeOptions};
 pub use operator::{
     DialogAction, DialogAnswer, DialogFilter, DialogOutcome, DialogRequest, EndOutcome, FoundDialog,
 };
-pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ResponseId};
+pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ProbeId, ResponseId};
 pub use proxy::HungUp;
 pub use question::{
     ControlMessage, Description, NameServersFailed, NotDescribed, Question, StoreFailed,

@@ -1,6 +1,7 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
 use sip_dialog::Ended;
 use sip_message::Method;
+use sip_routing::gateway::Outcome;
 use sip_transport::Counter;
 
 /// Why something received went no further. Each has a counter.
@@ -67,7 +68,7 @@ pub const CHALLENGES: [&str; 3] = ["first", "stale", "failed"];
 
 /// Classes of responses, 1xx to 6xx.
 pub const CLASSES: usize = 6;
-/// Why a policy refused a request with 403. Each has a counter.
+/// Why a policy refused a request, with 403 unless something else is said. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Refused {
@@ -85,9 +86,13 @@ pub enum Refused {
     Route,
     /// A Path did not come from an edge proxy.
     Path,
+    /// A routing rule says so, with the status of its own.
+    Rule,
+    /// A limit of calls is reached: 503, 486 or 480.
+    Limit,
 }
 /// Their labels, in the order of [`Refused`].
-pub const REFUSALS: [&str; 7] = [
+pub const REFUSALS: [&str; 9] = [
     "nameless",
     "impostor",
     "stranger",
@@ -95,7 +100,33 @@ pub const REFUSALS: [&str; 7] = [
     "relay",
     "route",
     "path",
+    "rule",
+    "limit",
 ];
+
+/// Why a request went to another gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum GatewayFailover {
+    /// The gateway refused it.
+    Response,
+    /// The gateway stayed silent.
+    Timeout,
+    /// The request did not reach the gateway.
+    TransportError,
+}
+/// Their labels, in the order of [`GatewayFailover`].
+pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_error"];
+
+impl GatewayFailover {
+    pub(crate) const fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Response { .. } => Self::Response,
+            Outcome::Timeout => Self::Timeout,
+            Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
+        }
+    }
+}
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 18] = [
@@ -218,6 +249,8 @@ pub struct WorkerMetrics {
     pub responses_withheld: Counter,
     /// Times the next candidate of a target was tried because one failed.
     pub failovers: Counter,
+    /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
+    pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -262,6 +295,7 @@ impl Default for WorkerMetrics {
             shares_refused: Counter::default(),
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
+            gateway_failovers: Default::default(),
             bindings_disconnected: Counter::default(),
         }
     }
@@ -308,6 +342,13 @@ impl WorkerMetrics {
     /// Counts a refusal by policy.
     pub fn refused(&self, reason: Refused) {
         if let Some(counter) = self.refusals.get(reason as usize) {
+            counter.increment();
+        }
+    }
+
+    /// Counts a request that goes to another gateway.
+    pub(crate) fn failed_over(&self, reason: GatewayFailover) {
+        if let Some(counter) = self.gateway_failovers.get(reason as usize) {
             counter.increment();
         }
     }

@@ -134,6 +134,16 @@ pub(crate) enum Refusal {
     BadExtension(Vec<u8>),
     /// 422, with the shortest session interval that the server accepts, in seconds (RFC 4028 section 8.1).
     IntervalTooSmall { min_se: u32 },
+    /// As a routing rule or a limit says.
+    Rule {
+        status: u16,
+        /// `None`: that of the RFC.
+        reason: Option<Box<str>>,
+        /// In seconds.
+        retry_after: Option<u32>,
+    },
+    /// 302 with these URIs, best first.
+    Redirect(Box<[Box<str>]>),
     /// 405, with the methods that are allowed here.
     NotAllowed,
     /// 503 with Retry-After: a table is full, or the node drains.
@@ -153,7 +163,8 @@ impl From<Full> for Refusal {
 impl Refusal {
     const fn status(&self) -> u16 {
         match self {
-            Self::Status(status) | Self::Because(status, _) => *status,
+            Self::Status(status) | Self::Because(status, _) | Self::Rule { status, .. } => *status,
+            Self::Redirect(_) => 302,
             Self::Challenge {
                 challenger: Challenger::Registrar,
                 ..
@@ -170,9 +181,13 @@ impl Refusal {
         }
     }
 
-    const fn reason(&self) -> &'static str {
+    fn reason(&self) -> &str {
         match self {
             Self::Because(_, reason) | Self::Busy(reason) => reason,
+            Self::Rule {
+                reason: Some(reason),
+                ..
+            } => reason,
             other => reason_phrase(other.status()),
         }
     }
@@ -287,6 +302,11 @@ pub(crate) fn respond(
                 response.header(HeaderName::MinSe, min_se.to_string().as_bytes())
             }
             Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW_HERE),
+            Refusal::Rule {
+                retry_after: Some(seconds),
+                ..
+            } => response.header(HeaderName::RetryAfter, seconds.to_string().as_bytes()),
+            Refusal::Redirect(uris) => with_contacts(response, uris),
             Refusal::Busy(_) => response.header(
                 HeaderName::RetryAfter,
                 settings.limits.retry_after.to_string().as_bytes(),
@@ -302,6 +322,17 @@ pub(crate) fn respond(
         };
         response.finish();
     });
+}
+
+/// Adds the contacts of a redirection, best first: each has a lower `q` than the one before (RFC 3261 section 20.10).
+fn with_contacts<'o>(response: ResponseWriter<'o>, uris: &[Box<str>]) -> ResponseWriter<'o> {
+    let thousandths = (0..20).map(|place| 1000 - 50 * place);
+    uris.iter()
+        .zip(thousandths)
+        .fold(response, |response, (uri, q)| {
+            let contact = format!("<{uri}>;q={}.{:03}", q / 1000, q % 1000);
+            response.header(HeaderName::Contact, contact.as_bytes())
+        })
 }
 
 /// A random number of seconds for Retry-After, between the configured value and twice that value.

@@ -7,13 +7,17 @@ use sip_transport::SlabId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContextId(pub(crate) SlabId);
 
-/// Identifies a branch of a response context.
+/// Identifies a branch of a response context, or a probe of a gateway, whose next hop is being resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BranchId {
     pub(crate) context: ContextId,
     /// Which branch, from 0.
     pub(crate) place: u8,
 }
+
+/// Identifies a probe of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeId(pub(crate) SlabId);
 
 /// Identifies a request that waits for an answer of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,4 +49,6 @@ pub enum Owner {
     Branch(ContextId, u8),
     /// The dialog that the INVITE of a server transaction has created, or that the BYE of a client transaction has ended.
     Dialog(DialogId),
+    /// The probe of a client transaction.
+    Probe(ProbeId),
 }

@@ -177,6 +177,15 @@ impl Parked {
         waiting.sum()
     }
 
+    /// The calls among the waiting requests that hold places in limits.
+    pub(crate) fn count_calls_with_places(&self) -> usize {
+        let holds = |slot: &&Slot| match &slot.state {
+            State::Waiting(request) => request.resume_at.holds_places(),
+            State::GivenUp(..) => false,
+        };
+        self.slots.iter().filter(holds).count()
+    }
+
     /// The number of slots in use.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len()

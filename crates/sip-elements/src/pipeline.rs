@@ -3,7 +3,8 @@
 //! ```text
 //! datagram → banned? → keep-alive? → parse → ACK of a refusal? → sane? → stateless answer? → home?
 //!   → transaction? (retransmission, ACK, CANCEL)
-//!   → in a dialog of ours? its route set (another speaker? authenticate) : authenticate → { registrar | location | next hop } → relay
+//!   → in a dialog of ours? its route set (another speaker? authenticate)
+//!                        : routing rule → authenticate → { registrar | gateways | location | next hop } → limits → relay
 //! response → ours? → home? → transaction → response context → upstream
 //! ```
 //!
@@ -17,20 +18,21 @@ use crate::own_response::{
 };
 use crate::parked::ParkedRequest;
 use crate::parking;
+use crate::phase::policy::{self, Ruling};
 use crate::phase::{
     Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity, session_timer,
 };
-use crate::proxy::Inbound;
+use crate::proxy::{Inbound, Onward};
 use crate::registrar::Registration;
 use crate::registrar::held::HeldAnswer;
-use crate::routing::{Routing, Target};
+use crate::routing::Routing;
 use crate::worker::Worker;
 use crate::{
-    ControlMessage, DescribedId, Description, NotDescribed, ParkedId, description, operator,
-    registrar,
+    ControlMessage, DescribedId, Description, NotDescribed, Owner, ParkedId, description, operator,
+    probes, registrar,
 };
 use sip_message::{HeaderName, Message, Method, ParseError};
-use sip_transaction::{RequestMatch, ResponseMatch, Sender, ServerId};
+use sip_transaction::{ClientResponse, RequestMatch, ResponseMatch, Sender, ServerId};
 use sip_transport::{Flow, Received, response_flow};
 
 /// Receives a datagram, or one message of a stream.
@@ -164,10 +166,16 @@ fn run_from(
         ResumeAt::Authenticate if routing.in_our_dialog() => {
             relay_in_dialog(worker, request, origin, routing)
         }
-        ResumeAt::Authenticate => authenticate_and_route(worker, request, origin, routing),
-        ResumeAt::Route(identity) => find_and_forward(worker, request, origin, routing, &identity),
-        ResumeAt::Forward(targets, subscriber) => {
-            forward(worker, request, origin, routing, targets, &subscriber)
+        ResumeAt::Authenticate => {
+            let ruling = Ruling::of(&worker.parts, request, origin, routing);
+            authenticate_and_route(worker, request, origin, routing, ruling)
+        }
+        ResumeAt::Route(identity) => {
+            let ruling = Ruling::of(&worker.parts, request, origin, routing);
+            find_and_forward(worker, request, origin, routing, (&identity, ruling))
+        }
+        ResumeAt::Forward(onward, subscriber) => {
+            forward(worker, request, origin, routing, onward, &subscriber)
         }
     }
 }
@@ -186,20 +194,29 @@ fn note_alias(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) {
     }
 }
 
-/// Handles a request outside dialogs, or one that does not prove its dialog. Authentication and relay policy decide.
+/// Handles a request outside dialogs, or one that does not prove its dialog. Routing rules, authentication and relay policy decide.
 fn authenticate_and_route(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
+    ruling: Ruling<'_>,
 ) -> Result<(), Stop> {
     if authentication::is_registration(&worker.parts, request) {
+        policy::admit_registration(&worker.parts, ruling)?;
         let address = authentication::registrant(&mut worker.parts, request, origin.flow)?;
         worker.parts.output.proven(origin.flow.connection);
         register(worker, request, origin, &address);
         return Ok(());
     }
-    let identity = authentication::authenticate(&mut worker.parts, request, origin.flow, routing)?;
+    if let Err(refusal) = policy::refuse(&worker.parts, ruling) {
+        if !origin.is_stranger() {
+            origin.server_transaction(&mut worker.parts, request)?;
+        }
+        return Err(refusal.into());
+    }
+    let flow = origin.flow;
+    let identity = authentication::authenticate(&mut worker.parts, request, flow, routing, ruling)?;
     if matches!(identity, Identity::Subscriber(_)) {
         worker.parts.output.proven(origin.flow.connection);
     }
@@ -216,38 +233,40 @@ fn authenticate_and_route(
         // the table.
         origin.server_transaction(&mut worker.parts, request)?;
     }
-    find_and_forward(worker, request, origin, routing, &identity)
+    policy::redirect(request, origin, ruling)?;
+    find_and_forward(worker, request, origin, routing, (&identity, ruling))
 }
 
-/// Looks up the targets of a request outside dialogs, and forwards the request to them.
+/// Looks up where a request outside dialogs goes, and forwards the request if the limits admit it.
 fn find_and_forward(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
-    identity: &Identity,
+    (identity, ruling): (&Identity, Ruling<'_>),
 ) -> Result<(), Stop> {
-    let targets = destination::find(&worker.parts, request, routing, identity)?;
+    let mut onward = policy::find(&worker.parts, request, routing, identity, ruling)?;
+    check_session_interval(worker, request, origin)?;
+    let permits = policy::admit(&worker.parts, request, origin.flow, identity, ruling)?;
+    if let Some(permits) = permits {
+        onward = onward.with_permits(permits);
+    }
     let subscriber: &[u8] = match identity {
         Identity::Subscriber(address) => address,
         _ => b"",
     };
-    check_and_forward(worker, request, origin, routing, targets, subscriber)?;
+    describe_and_forward(worker, request, origin, routing, onward, subscriber)?;
     if request.method() == Method::Invite && matches!(identity, Identity::Subscriber(_)) {
         worker.parts.record(Stage::Invite);
     }
     Ok(())
 }
 
-/// Forwards a request to its targets, unless its session interval is rejected. Before that, the control plane sees the session
-/// description if it wants to.
-fn check_and_forward(
+/// Rejects a request with a session interval that is too small.
+fn check_session_interval(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
-    routing: &Routing,
-    targets: Vec<Target>,
-    subscriber: &[u8],
 ) -> Result<(), Stop> {
     if let Err(refusal) = session_timer::check(worker.parts.settings, request) {
         if !origin.is_stranger() {
@@ -256,27 +275,39 @@ fn check_and_forward(
         }
         return Err(refusal.into());
     }
-    if description::is_asked_for(worker.parts.settings, request) {
-        let resume_at = ResumeAt::Forward(targets, subscriber.into());
-        return Err(Stop::Ask(Need::Description, resume_at));
-    }
-    forward(worker, request, origin, routing, targets, subscriber)
+    Ok(())
 }
 
-/// Forwards a request to its targets. From here on, the response context acts.
+/// Forwards a request. Before that, the control plane sees the session description if it wants to.
+fn describe_and_forward(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+    onward: Onward,
+    subscriber: &[u8],
+) -> Result<(), Stop> {
+    if description::is_asked_for(worker.parts.settings, request) {
+        let resume_at = ResumeAt::Forward(onward, subscriber.into());
+        return Err(Stop::Ask(Need::Description, resume_at));
+    }
+    forward(worker, request, origin, routing, onward, subscriber)
+}
+
+/// Forwards a request. From here on, the response context acts.
 fn forward(
     worker: &mut Worker<'_, '_>,
     request: &Message<'_>,
     origin: &mut Origin,
     routing: &Routing,
-    targets: Vec<Target>,
+    onward: Onward,
     subscriber: &[u8],
 ) -> Result<(), Stop> {
     let server = origin.server_transaction(&mut worker.parts, request)?;
     let inbound = Inbound::new(request, origin.flow).of(subscriber);
     worker
         .proxy
-        .forward(&mut worker.parts, inbound, server, routing, targets);
+        .forward(&mut worker.parts, inbound, server, routing, onward);
     Ok(())
 }
 
@@ -420,7 +451,9 @@ fn relay_in_dialog(
     };
     origin.prove(&mut worker.parts, sender)?;
     let target = destination::in_dialog(request, routing);
-    check_and_forward(worker, request, origin, routing, vec![target], b"")
+    check_session_interval(worker, request, origin)?;
+    let onward = vec![target].into();
+    describe_and_forward(worker, request, origin, routing, onward, b"")
 }
 
 /// Whether the proof of a request belongs to a party other than the one in From.
@@ -501,6 +534,9 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
                 ),
             }
         }
+        ControlMessage::Resolved { ticket, result } if probes::is_of_probe(ticket) => {
+            probes::resolved(worker, ticket, result);
+        }
         ControlMessage::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.parts, ticket, result);
         }
@@ -580,6 +616,10 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
         .transactions
         .receive_response(parts.now, flow, response, parts.output)
     {
+        ResponseMatch::Told(ClientResponse {
+            owner: Owner::Probe(probe),
+            ..
+        }) => probes::answered(worker, probe, response),
         ResponseMatch::Told(event) => {
             worker
                 .proxy

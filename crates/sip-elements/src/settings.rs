@@ -5,6 +5,7 @@ use crate::routing::NextHop;
 use sip_dialog::SessionTimerSettings;
 use sip_message::Method;
 use sip_message::digest::Algorithm;
+use sip_routing::Policy;
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Networks};
 use std::sync::Arc;
@@ -207,6 +208,8 @@ pub struct Settings {
     pub timers: TimerSettings,
     /// Table sizes.
     pub limits: TableLimits,
+    /// Where new calls go, and whether they may.
+    pub policy: Arc<Policy>,
     /// The maximum number of header field lines in a message. A message with more is answered with 400. The parser never
     /// reads more than 512.
     pub max_header_fields: usize,
@@ -288,6 +291,7 @@ impl Settings {
             dialogs: DialogSettings::default(),
             timers: TimerSettings::default(),
             limits: TableLimits::default(),
+            policy: Arc::default(),
             max_header_fields: 256,
             server_header: "Tandem".to_owned(),
         }

@@ -1,9 +1,10 @@
 //! Messages of ours that did not reach their peer: connections that broke, and ICMP errors (RFC 3261 section 18.4).
 
 use crate::worker::Worker;
-use crate::{Shared, WorkerParts};
+use crate::{Owner, Shared, WorkerParts, probes};
 use sip_message::{Host, Message};
-use sip_transaction::Branch;
+use sip_routing::gateway::Outcome;
+use sip_transaction::{Branch, ClientResponse};
 use sip_transport::{Flow, Protocol, Undelivered};
 use std::net::SocketAddr;
 
@@ -33,10 +34,18 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         return answer_on_another_flow(parts, flow, &message);
     }
     if let Some(failed) = parts.transactions.client_that_sent(bytes) {
-        worker
-            .proxy
-            .client_unreachable(parts, failed.id, failed.owner);
+        client_failed(worker, &failed);
     }
+}
+
+/// Reports a request that was not delivered to the owner of its transaction.
+fn client_failed(worker: &mut Worker<'_, '_>, failed: &ClientResponse<Owner>) {
+    if let Owner::Probe(probe) = failed.owner {
+        return probes::failed(worker, probe, Outcome::TransportError);
+    }
+    worker
+        .proxy
+        .client_unreachable(&mut worker.parts, failed.id, failed.owner);
 }
 
 /// Handles an ICMP error for a datagram that this server sent (section 18.4). The error quotes the beginning of the datagram.
@@ -54,10 +63,7 @@ fn returned(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
         .transactions
         .client_unreached(flow.remote, quote);
     if let Some(failed) = found {
-        let parts = &mut worker.parts;
-        return worker
-            .proxy
-            .client_unreachable(parts, failed.id, failed.owner);
+        return client_failed(worker, &failed);
     }
     if handed_over || worker.workers < 2 {
         return;

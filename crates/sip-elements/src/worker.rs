@@ -1,6 +1,7 @@
 //! What the phases of a message can access while it is handled.
 
 use crate::parked::Parked;
+use crate::probes::Probes;
 use crate::proxy::Proxy;
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
@@ -24,6 +25,8 @@ pub(crate) struct Worker<'r, 'o> {
     pub(crate) registered: &'r mut Registered,
     /// Answers that wait for their bindings to be saved.
     pub(crate) held: &'r mut HeldAnswers,
+    /// The probes of gateways.
+    pub(crate) probes: &'r mut Probes,
     /// Whether new calls are rejected.
     pub(crate) draining: &'r mut bool,
     /// Whether the message is dropped because of its sender. It is not traced either, so that a flood does not displace the messages of others.

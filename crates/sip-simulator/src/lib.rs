@@ -63,7 +63,7 @@ pub use host::{ControlManners, ControlOf, Machine, QuestionOf, RecordOf};
 pub use network::{Fate, Network, Weather};
 pub use observe::{
     Account, BoundContact, Bounds, Cause, Census, Facts, Held, HostFacts, Invariant, Observation,
-    Party, PhoneFacts, SavedDialog, Seen, Step, Violation,
+    Party, PhoneFacts, Places, SavedDialog, Seen, Step, Violation,
 };
 pub use phone::{
     Action, Answering, CallPlan, Mischief, Phone, PhoneEvent, PhoneOutput, Profile, SessionHabit,

@@ -167,6 +167,17 @@ pub struct Census {
     pub parked: u64,
     /// Message bytes that these tables hold.
     pub held: Held,
+    /// The places of its calls.
+    pub places: Places,
+}
+
+/// The places of calls in a limit and on gateways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The calls of this worker that hold places, counted one by one.
+    pub calls: u64,
+    /// The places that are taken in the limit of all calls, by the calls of all workers of the machine.
+    pub taken: u64,
 }
 
 /// Message bytes that the tables of a worker hold.
@@ -293,6 +304,8 @@ pub enum Observation<'a> {
         host: usize,
         /// The live dialogs of all workers.
         dialogs: u64,
+        /// The calls of each worker that hold places.
+        calls: Vec<u64>,
     },
     /// A machine stopped without warning.
     Crashed {

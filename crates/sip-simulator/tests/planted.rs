@@ -48,6 +48,8 @@ enum Fault {
     Leaks,
     /// One dialog never ends.
     KeepsDialogs,
+    /// The place of one call is not given back.
+    KeepsPlaces,
     /// Ends are not counted while a transaction is live.
     CountsBadly,
     /// The machine accounts for only half of the held bytes.
@@ -379,6 +381,7 @@ impl Machine for Broken {
                 census.dialogs.ended -= 1;
                 census.dialogs.live += 1;
             }
+            Fault::KeepsPlaces if census.dialogs.ended > 0 => census.places.taken += 1,
             Fault::CountsBadly if census.contexts.live > 0 => census.contexts.ended += 1,
             Fault::MisjudgesBytes if census.contexts.live > 0 => census.held.believed /= 2,
             Fault::Overfills => census.parked += 1_000_000,
@@ -431,6 +434,7 @@ fn every_fault_is_found_out_by_the_rule_it_breaks() {
         (Fault::TrustsEverybody, "no_foreign_identity"),
         (Fault::Leaks, "every_transaction_ends"),
         (Fault::KeepsDialogs, "dialogs"),
+        (Fault::KeepsPlaces, "places"),
         (Fault::CountsBadly, "conservation"),
         (Fault::CountsBindingsBadly, "conservation"),
         (Fault::MisjudgesBytes, "held_bytes"),

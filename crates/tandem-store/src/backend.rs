@@ -12,6 +12,7 @@ use crate::dialogs::DialogRow;
 use crate::kamailio::TrustedNetworks;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
+use crate::tables::{Select, VisitRow};
 use async_trait::async_trait;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -85,6 +86,11 @@ pub(crate) enum Fault {
         problem: String,
         remedy: &'static str,
     },
+    /// A table that others have made is not there, or has rows that cannot be right.
+    Table {
+        problem: String,
+        remedy: &'static str,
+    },
     /// The database no longer has the reservation of this node's name, so nothing was written.
     NameTaken,
     /// Anything else.
@@ -122,6 +128,9 @@ pub(crate) trait Backend:
     async fn trusted_networks(&self, _group: u32) -> Result<TrustedNetworks, Fault> {
         Ok(TrustedNetworks::default())
     }
+
+    /// Streams the rows of a table or view that others have made to `visit`. Returns their number.
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault>;
 
     /// Waits for running operations, closes all connections and gives up all claims.
     async fn close(&self);

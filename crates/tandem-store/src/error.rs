@@ -125,6 +125,18 @@ pub enum StoreError {
         /// The message of the operating system.
         problem: String,
     },
+    /// A table or view that others have made can't be read: a wrong name, a missing right, a row that cannot be right.
+    #[error("cannot read the table {table} of the database {url}: {problem}; {remedy}")]
+    Table {
+        /// As configured.
+        url: String,
+        /// As configured.
+        table: String,
+        /// The message of the database, or what is wrong with a row.
+        problem: String,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A statement failed for any other reason: a bug of this program, or tables that were changed by hand.
     #[error("could not {doing} in the database {url}: {problem}")]
     Query {
@@ -169,7 +181,7 @@ impl StoreError {
                 remedy,
             },
             Fault::NameTaken => Self::NameTaken { url },
-            Fault::Other { problem } => Self::Query {
+            Fault::Table { problem, .. } | Fault::Other { problem } => Self::Query {
                 url,
                 doing,
                 problem,

@@ -8,20 +8,44 @@
 //! trait Reader     implemented by `postgres` and `mysql`, in sessions that can't write
 //! ```
 //!
+//! What it says about routes is read from whatever database is open (`tables`), and translated here without one:
+//!
+//! ```text
+//! dispatcher ── dispatcher.rs ─▶ gateways and groups ┐
+//! mtree, pdt ── prefixes.rs ───▶ rows of prefixes ───┴─▶ sip-routing
+//! ```
+//!
 //! Kamailio records no changes, so there is no version: caches end by their lifetimes. What Tandem itself accepts is in memory only.
 
+mod algorithm;
+mod attributes;
 mod binding;
 mod columns;
 mod credentials;
+mod destination;
+mod dispatcher;
+mod dispatcher_problem;
+mod findings;
 mod mysql;
 mod networks;
 mod oddities;
 mod postgres;
+mod prefix_problem;
+mod prefixes;
 mod reader;
 mod time_zone;
 mod unwritten;
 
+pub use algorithm::{DispatcherAlgorithm, UnsupportedAlgorithm};
+pub use dispatcher::{
+    DispatcherOptions, DispatcherProbing, DispatcherTranslation, TranslatedDispatcher,
+    dispatcher_group,
+};
+pub use dispatcher_problem::DispatcherProblem;
+pub use findings::Finding;
 pub use networks::{TrustedNetwork, TrustedNetworks};
+pub use prefix_problem::PrefixProblem;
+pub use prefixes::{KamailioPrefixOptions, PrefixTranslation, PrefixValues, TranslatedPrefixes};
 
 use crate::backend::{Backend, Claim, Fault, LocationTable, Opened, StoreOptions, SubscriberTable};
 use crate::backend::{Mark, VisitBinding, VisitName, VisitSubscriber};
@@ -29,6 +53,7 @@ use crate::binding::{AddressBindings, Loaded};
 use crate::error::StoreError;
 use crate::node_name::NodeName;
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
+use crate::tables::{Select, VisitRow};
 use crate::url::{Kind, kind, refused, shown_url};
 use async_trait::async_trait;
 use credentials::{Reading, Usable};
@@ -153,6 +178,10 @@ impl Backend for KamailioBackend {
         let mut visit = |row: &reader::AddressRow<'_>| found.add(row);
         self.reader.addresses(group, &mut visit).await?;
         Ok(found)
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        self.reader.rows(select, visit).await
     }
 
     async fn close(&self) {

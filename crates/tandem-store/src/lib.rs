@@ -5,7 +5,8 @@
 //!   │   ├─ locations()    bindings, saved in the background and restored at the start of the server
 //!   │   ├─ records()      one row for each call that has ended
 //!   │   ├─ dialogs()      calls in progress, saved in the background and restored at the start of the server
-//!   │   └─ secret()       32 random bytes that outlive restarts
+//!   │   ├─ secret()       32 random bytes that outlive restarts
+//!   │   └─ read_prefixes(), read_dispatcher()   rows of tables and views that others have made
 //!   ▼
 //! Database                selects the backend by the URL, adds the place to its errors
 //!   ▼
@@ -35,6 +36,7 @@ mod sqlite;
 mod store;
 mod subscriber;
 mod subscribers;
+mod tables;
 mod url;
 
 pub use backend::{Commits, StoreOptions};
@@ -42,7 +44,12 @@ pub use binding::{AddressBindings, BindingRow, Loaded};
 pub use call_row::CallRow;
 pub use dialogs::{DialogRow, Dialogs};
 pub use error::StoreError;
-pub use kamailio::{KamailioOptions, TrustedNetwork, TrustedNetworks};
+pub use kamailio::{
+    DispatcherAlgorithm, DispatcherOptions, DispatcherProbing, DispatcherProblem,
+    DispatcherTranslation, Finding, KamailioOptions, KamailioPrefixOptions, PrefixProblem,
+    PrefixTranslation, PrefixValues, TranslatedDispatcher, TranslatedPrefixes, TrustedNetwork,
+    TrustedNetworks, UnsupportedAlgorithm, dispatcher_group,
+};
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};
 pub use records::Records;
@@ -51,4 +58,7 @@ pub use subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,
 };
 pub use subscribers::Subscribers;
+pub use tables::{
+    ColumnName, DispatcherRow, DispatcherSource, InvalidName, PrefixRow, PrefixSource, TableName,
+};
 pub use url::{check_url, shown_url};

@@ -10,12 +10,14 @@ mod migrations;
 mod node_lock;
 mod records;
 mod subscribers;
+mod tables;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;
 use crate::network::{CONNECT_TIMEOUT, Claims, LOCK_TIMEOUT_MS, Lease, opening, within};
 use crate::network::{WHOLE_TABLE_TIMEOUT, within_time};
 use crate::node_name::NodeName;
+use crate::tables::{Select, VisitRow};
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
 pub(crate) use fault::fault;
@@ -27,6 +29,7 @@ use sqlx::mysql::{
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, MySql};
 use std::sync::Arc;
+pub(crate) use tables::read_rows;
 use tracing::warn;
 
 /// How to write a URL.
@@ -164,6 +167,10 @@ impl Backend for MySqlBackend {
 
     fn name_taken_by(&self) -> Option<Arc<str>> {
         self.claims.fence().taken_by()
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        read_rows(&self.pool, select, visit).await
     }
 
     async fn close(&self) {

@@ -10,6 +10,7 @@ mod migrations;
 mod node_lock;
 mod records;
 mod subscribers;
+mod tables;
 mod turn;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
@@ -17,6 +18,7 @@ use crate::error::StoreError;
 use crate::network::{CONNECT_TIMEOUT, Claims, LOCK_TIMEOUT_MS, Lease, opening, within};
 use crate::network::{WHOLE_TABLE_TIMEOUT, within_time};
 use crate::node_name::NodeName;
+use crate::tables::{Select, VisitRow};
 use crate::url::{check_server_url, refused, shown_url};
 use async_trait::async_trait;
 pub(crate) use fault::fault;
@@ -27,6 +29,7 @@ use sqlx::postgres::{
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgTransaction, Postgres};
 use std::sync::Arc;
+pub(crate) use tables::read_rows;
 
 /// How to write a URL.
 const URL_FORM: &str =
@@ -172,6 +175,10 @@ impl Backend for PostgresBackend {
 
     fn name_taken_by(&self) -> Option<Arc<str>> {
         self.claims.fence().taken_by()
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        read_rows(&self.pool, select, visit).await
     }
 
     async fn close(&self) {

@@ -11,12 +11,14 @@ mod migrations;
 mod node_lock;
 mod records;
 mod subscribers;
+mod tables;
 
 pub(crate) use file::path_of;
 
 use crate::backend::{Backend, Claim, Commits, Fault, IfMissing, Opened, StoreOptions};
 use crate::error::StoreError;
 use crate::node_name::NodeName;
+use crate::tables::{Select, VisitRow};
 use async_trait::async_trait;
 use fault::fault;
 use node_lock::NodeLocks;
@@ -124,6 +126,10 @@ impl Backend for SqliteBackend {
 
     async fn claim(&self, node: &NodeName) -> Result<Claim, Fault> {
         self.locks.acquire(&self.file, node)
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        tables::read_rows(&self.pool, select, visit).await
     }
 
     async fn close(&self) {

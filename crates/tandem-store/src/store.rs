@@ -1,6 +1,6 @@
 //! The open store: one small pool of connections per process, for any number of workers.
 
-use crate::backend::{Claim, IfMissing, Opened, StoreOptions};
+use crate::backend::{Claim, Fault, IfMissing, Opened, StoreOptions};
 use crate::database::Database;
 use crate::dialogs::Dialogs;
 use crate::error::StoreError;
@@ -9,6 +9,7 @@ use crate::locations::Locations;
 use crate::node_name::NodeName;
 use crate::records::Records;
 use crate::subscribers::Subscribers;
+use crate::tables::{Select, VisitRow};
 use crate::url::shown_url;
 use std::sync::Arc;
 
@@ -156,6 +157,24 @@ impl Store {
                 "{} bytes instead of 32; delete the row of node_secret to create a new one",
                 odd.len()
             ),
+        })
+    }
+
+    /// Streams the rows of a table or view that others have made.
+    pub(crate) async fn rows(
+        &self,
+        select: &Select<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<u64, StoreError> {
+        let read = self.database.backend.rows(select, visit).await;
+        read.map_err(|fault| match fault {
+            Fault::Table { problem, remedy } => StoreError::Table {
+                url: self.url().to_owned(),
+                table: select.table.to_string(),
+                problem,
+                remedy,
+            },
+            fault => self.database.failed("read a table")(fault),
         })
     }
 

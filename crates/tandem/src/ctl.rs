@@ -18,6 +18,7 @@ mod methods;
 mod node;
 mod params;
 mod request;
+mod routing;
 mod stats;
 mod table;
 mod text;
@@ -51,7 +52,7 @@ pub struct Arguments {
     /// File with the admin token of the server (default: `admin.token_file` of the configuration, unless --admin is given).
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Time for the whole call (default: 3s; for drain, undrain, reload, dialogs and the start of a trace, which wait for workers, 8s).
+    /// Time for the whole call (default: 3s; for drain, undrain, dialogs and the start of a trace, which wait for workers, 8s; for reloads, which may read millions of prefixes, 2min).
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, global = true)]
     timeout: Option<Duration>,
     #[command(flatten)]

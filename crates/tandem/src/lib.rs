@@ -25,6 +25,7 @@ mod lab;
 mod manual;
 mod metrics;
 mod output;
+mod prefixes;
 pub mod serve;
 pub mod trace;
 mod user;

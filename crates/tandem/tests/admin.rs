@@ -29,8 +29,8 @@ fn a_running_server_is_live_and_ready() {
 }
 
 /// Labels whose values are open-ended or explain themselves.
-const UNEXPLAINED_LABELS: [&str; 7] = [
-    "class", "code", "file", "method", "name", "version", "worker",
+const UNEXPLAINED_LABELS: [&str; 10] = [
+    "class", "code", "file", "gateway", "limit", "method", "name", "rule", "version", "worker",
 ];
 
 #[test]
@@ -222,7 +222,15 @@ fn what_a_web_page_could_send_unasked_and_what_is_too_large_is_refused() {
 #[test]
 fn every_method_is_documented_and_every_documented_example_works() {
     run(async {
-        let (_place, server) = Place::new("").start_alone().await;
+        let place = Place::new("");
+        let prefixes = place.file().with_file_name("prefixes.csv");
+        std::fs::write(&prefixes, "prefix,groups\n4930,berlin\n").expect("the file is written");
+        place.configure(&format!(
+            "[[gateway]]\nname = \"berlin-1\"\ndestination = \"sip:192.0.2.10\"\nprobe = false\n[[group]]\nname = \"berlin\"\n\
+             members = [\"berlin-1\"]\n[prefixes]\nsource = \"file\"\nfile = \"{}\"\n",
+            prefixes.display()
+        ));
+        let (_place, server) = place.start_alone().await;
         let page = page("admin.md");
         let mut shown = BTreeSet::new();
         for example in page.split("```json request\n").skip(1) {

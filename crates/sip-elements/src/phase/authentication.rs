@@ -3,6 +3,7 @@
 //! A local subscriber must prove its identity by digest (401, 407) and may not use another name (403). A trusted peer is
 //! believed. Other senders cannot prove anything.
 
+use super::policy::Ruling;
 use super::{Need, ResumeAt, Stop, destination};
 use crate::auth::{self, Challenger, Subject, Verdict};
 use crate::domains::address_of_record;
@@ -12,6 +13,7 @@ use crate::own_response::Refusal;
 use crate::routing::Routing;
 use crate::{Record, Settings, WorkerParts};
 use sip_message::{HeaderName, Message, Method, Scheme, Uri};
+use sip_routing::rule::Authentication;
 use sip_transport::Flow;
 
 /// Whether this is a REGISTER for one of our domains. A REGISTER for another domain is proxied like any other request
@@ -62,30 +64,43 @@ pub(crate) fn registrant(
 
 /// Determines who any other request speaks for: the address in From. A request in the name of one of our domains is
 /// challenged if its method is challenged, or if its destination is open to subscribers only. `routing` tells the
-/// destination.
+/// destination. The routing rule of the request may say otherwise.
 pub(crate) fn authenticate(
     parts: &mut WorkerParts<'_>,
     request: &Message<'_>,
     source: Flow,
     routing: &Routing,
+    ruling: Ruling<'_>,
 ) -> Result<Identity, Stop> {
     let settings = parts.settings;
-    if settings.proxy.trusted_peers.contains(source.remote.ip()) {
-        return Ok(Identity::Peer);
-    }
+    let needs_digest = match ruling.authentication() {
+        Some(Authentication::Trust) => return Ok(Identity::Peer),
+        Some(Authentication::Never) => return Ok(Identity::Stranger),
+        Some(Authentication::Digest) => true,
+        None if settings.proxy.trusted_peers.contains(source.remote.ip()) => {
+            return Ok(Identity::Peer);
+        }
+        None => false,
+    };
     let uri = request.from_uri().filter(|uri| is_sip(uri));
     let claimed = uri.and_then(|uri| Some((uri, settings.domains.claimed_name(uri)?)));
     let Some((uri, domain)) = claimed else {
+        if needs_digest {
+            parts.metrics.refused(Refused::Stranger);
+            return Err(Refusal::Because(403, "From names no subscriber of this server").into());
+        }
         return Ok(Identity::Stranger);
     };
     let Some(address) = address_of_record(uri, domain) else {
         parts.metrics.refused(Refused::Nameless);
         return Err(Refusal::Because(403, "From names no user of this domain").into());
     };
-    if settings.challenge.is_empty() {
+    if settings.challenge.is_empty() && !needs_digest {
         return Ok(Identity::Subscriber(address));
     }
-    let challenged = settings.challenge.contains(request.method())
+    let challenged = needs_digest
+        || ruling.leads_out()
+        || settings.challenge.contains(request.method())
         || destination::is_for_subscribers(parts, request, routing);
     if !challenged {
         return Ok(Identity::Unproven);
@@ -108,7 +123,12 @@ fn is_sip(uri: &Uri<'_>) -> bool {
 /// our subscribers. An ACK repeats the credentials of its INVITE (section 13.2.2.4).
 pub(crate) fn realm_of_ours<'s>(settings: &'s Settings, request: &Message<'_>) -> Option<&'s str> {
     let from = request.from_uri()?;
-    let speaks = is_sip(from) && from.user.is_some() && !settings.challenge.is_empty();
+    let asks = || {
+        let mut rules = settings.policy.rules.iter();
+        !settings.challenge.is_empty()
+            || rules.any(|rule| rule.authentication() == Some(Authentication::Digest))
+    };
+    let speaks = is_sip(from) && from.user.is_some() && asks();
     settings.domains.claimed_name(from).filter(|_| speaks)
 }
 

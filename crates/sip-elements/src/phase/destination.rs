@@ -66,8 +66,19 @@ fn refuse_foreign_route(parts: &WorkerParts<'_>, identity: &Identity) -> Result<
     if *identity == Identity::Peer || parts.settings.proxy.foreign == Foreign::Relay {
         return Ok(());
     }
+    Err(foreign_route(parts))
+}
+
+/// The refusal of a request with a Route to another server.
+pub(crate) fn foreign_route(parts: &WorkerParts<'_>) -> Refusal {
     parts.metrics.refused(Refused::Route);
-    Err(Refusal::Because(403, "Route leads to another server"))
+    Refusal::Because(403, "Route leads to another server")
+}
+
+/// The refusal of a request whose sender may not leave our domains.
+pub(crate) fn no_relay(parts: &WorkerParts<'_>) -> Refusal {
+    parts.metrics.refused(Refused::Relay);
+    Refusal::Because(403, "Relaying to other domains is not allowed")
 }
 
 /// The target inside a dialog that this server record-routed: the Request-URI itself, whatever its domain.
@@ -82,7 +93,8 @@ pub(crate) fn in_dialog(request: &Message<'_>, routing: &Routing) -> Target {
     }
 }
 
-fn straight(uri: &[u8]) -> Target {
+/// A target that its URI or Route leads to.
+pub(crate) fn straight(uri: &[u8]) -> Target {
     Target {
         uri: uri.into(),
         q: 1000,
@@ -338,8 +350,7 @@ fn foreign(parts: &WorkerParts<'_>, uri: &[u8], identity: &Identity) -> Result<V
         Foreign::Relay => true,
     };
     if !may_leave {
-        parts.metrics.refused(Refused::Relay);
-        return Err(Refusal::Because(403, "Relaying to other domains is not allowed").into());
+        return Err(no_relay(parts).into());
     }
     let next_hop = proxy.outbound.clone();
     Ok(vec![Target {

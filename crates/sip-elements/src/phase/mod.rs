@@ -4,12 +4,13 @@ pub(crate) mod authentication;
 pub(crate) mod blocklist;
 pub(crate) mod destination;
 pub(crate) mod keep_alive;
+pub(crate) mod policy;
 pub(crate) mod sanity;
 pub(crate) mod session_timer;
 
 use crate::identity::Identity;
 use crate::own_response::Refusal;
-use crate::routing::Target;
+use crate::proxy::Onward;
 
 /// How a phase ends the processing of a request.
 #[derive(Debug)]
@@ -29,11 +30,16 @@ pub(crate) enum ResumeAt {
     Authenticate,
     /// Look up the targets for this sender.
     Route(Identity),
-    /// Forward to these targets, for this subscriber (`user@domain`); empty if the sender has not proved to be one.
-    Forward(Vec<Target>, Box<[u8]>),
+    /// Forward there, for this subscriber (`user@domain`); empty if the sender has not proved to be one.
+    Forward(Onward, Box<[u8]>),
 }
 
 impl ResumeAt {
+    /// Whether the request has passed the limits and holds places there.
+    pub(crate) fn holds_places(&self) -> bool {
+        matches!(self, Self::Forward(onward, _) if onward.holds_places())
+    }
+
     /// The reason phrase of the 500 to a request whose answer did not arrive in time.
     pub(crate) const fn reason_when_late(&self) -> &'static str {
         match self {

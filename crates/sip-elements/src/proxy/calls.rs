@@ -3,8 +3,10 @@
 
 use super::Inbound;
 use super::call_events::{is_end_wanted, remove, report, report_end, save};
+use super::call_policy::Holding;
 use super::hang_up::{HungUp, hang_up};
 use super::keys::Keys;
+use super::places::Places;
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
@@ -19,6 +21,8 @@ use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A BYE that has had its final response, or none in time.
@@ -39,12 +43,13 @@ const EXPIRED: &[u8] = b"SIP;cause=408;text=\"Session expired\"";
 const REFUSED: &[u8] = b"SIP;cause=487;text=\"The other party has hung up\"";
 
 /// A 2xx to an INVITE, and how its callee was reached.
-#[derive(Clone, Copy)]
 pub(super) struct Accepted<'a, 'm> {
     pub(super) response: &'a Message<'m>,
     /// The flow that the INVITE left on.
     pub(super) flow: Option<Flow>,
     pub(super) recorded: Option<Recorded>,
+    /// The places of the call, if it has any and no dialog holds them yet.
+    pub(super) held: Option<Holding<'a>>,
 }
 
 /// The dialogs of one worker.
@@ -191,6 +196,7 @@ impl Calls {
             response,
             flow,
             recorded,
+            held,
         } = accepted;
         let Some(dialog) = self.dialogs.get(id) else {
             return;
@@ -207,10 +213,13 @@ impl Calls {
             .take(above)
             .collect();
         let route = joined(values.iter().rev().copied());
+        let (gateway, limit) = held.as_ref().map_or(("", ""), |it| (it.gateway, it.limit));
         let texts = [
             (Text::CalleeTag, to_tag),
             (Text::CalleeTarget, contact(response)),
             (Text::CalleeRoute, &route[..]),
+            (Text::Gateway, gateway.as_bytes()),
+            (Text::Limit, limit.as_bytes()),
         ];
         let added = texts.iter().map(|(_, text)| text.len()).sum();
         let answer = Answer {
@@ -225,6 +234,9 @@ impl Calls {
         let fits = self.has_room(parts, dialog.account(), added);
         if self.dialogs.confirm(id, &answer, fits) {
             self.hold(parts, id, before);
+            if let (Some(held), Some(dialog)) = (held, self.dialogs.get_mut(id)) {
+                held.places.pass_to(dialog);
+            }
             if let Some(dialog) = self.dialogs.get(id) {
                 report(parts, dialog, Change::Answered);
                 save(parts, dialog);
@@ -382,6 +394,11 @@ impl Calls {
         };
         parts.metrics.dialogs_created.increment();
         self.hold(parts, id, 0);
+        if let Some(dialog) = self.dialogs.get_mut(id)
+            && let Some(places) = Places::restored(&parts.settings.policy, dialog)
+        {
+            places.pass_to(dialog);
+        }
         true
     }
 
@@ -418,6 +435,13 @@ impl Calls {
     /// The bytes of the texts of all dialogs, counted one by one.
     pub(super) fn count_bytes(&self) -> usize {
         self.dialogs.iter().map(Dialog::bytes).sum()
+    }
+
+    /// The distinct places that dialogs hold.
+    pub(super) fn count_places(&self) -> usize {
+        let held = self.dialogs.iter().filter_map(Dialog::held);
+        let held: BTreeSet<_> = held.map(|held| Arc::as_ptr(held).cast::<()>()).collect();
+        held.len()
     }
 
     /// The number of a call in its proofs; 0 if there is no dialog.

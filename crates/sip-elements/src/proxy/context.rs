@@ -2,6 +2,7 @@
 //! final response.
 
 use super::Inbound;
+use super::call_policy::CallPolicy;
 use super::calls::Calls;
 use super::cursor::{Cursor, is_long};
 use super::dialog::Relation;
@@ -73,14 +74,16 @@ pub(super) struct Context {
     pub(super) branches: SmallVec<[Branch; 1]>,
     /// Targets that have not been tried, best last.
     pub(super) targets: Vec<Target>,
+    /// What the policy says about the request, and the gateways that it may go to.
+    pub(super) policy: Option<Box<CallPolicy>>,
     /// What replaces a branch that has failed.
     pub(super) retry: Option<Retry>,
     /// The best final response so far that was not forwarded at once.
     pub(super) best: Option<Box<Best>>,
     /// Responses that wait for the control plane. `None`: none does.
     pub(super) waiting: Option<Box<Waiting>>,
-    /// How many questions it has asked about responses.
-    pub(super) questions: u32,
+    /// How many questions it has asked about responses, modulo 2^16.
+    pub(super) questions: u16,
     /// Index of the method in the metrics.
     pub(super) method: u8,
     pub(super) is_invite: bool,
@@ -197,7 +200,8 @@ impl Context {
             |branch: &Branch| branch.cursor.is_some() || branch.state == BranchState::Resolving;
         let bytes = request.bytes();
         let header = bytes.len() - request.body().len();
-        if self.targets.is_empty() && self.retry.is_none() && !self.branches.iter().any(may_leave) {
+        let is_last = self.targets.is_empty() && self.retry.is_none();
+        if is_last && !self.branches.iter().any(may_leave) && !self.may_repeat_to_gateway() {
             bytes.get(..header).unwrap_or(bytes).into()
         } else {
             bytes.into()
@@ -214,11 +218,11 @@ impl Context {
         !self.is_concluded && (self.retry.is_some() || !self.is_pending())
     }
 
-    /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the final
-    /// response.
+    /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the next gateway,
+    /// the final response.
     pub(super) fn proceed(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         self.start_retry(scope, request);
-        while !self.is_pending() && !self.targets.is_empty() {
+        while !self.is_pending() && (!self.targets.is_empty() || self.choose_gateway(scope)) {
             self.start_group(scope, request);
         }
         if !self.is_pending() && !self.is_concluded {
@@ -293,6 +297,7 @@ impl Context {
             });
         if let Err(failure) = started {
             self.note_failure(failure);
+            self.gateway_failed(scope, None, failure);
             self.try_other_flow(instance, breadth);
         }
     }
@@ -350,7 +355,7 @@ impl Context {
         } else {
             Kind::NonInvite
         };
-        let copy = copy.with_breadth(breadth);
+        let copy = copy.with_breadth(breadth).under(self.policy.as_deref());
         let flow = copy.flow();
         forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);
         scope.calls.attempted(scope.parts, self.dialog.call(), flow);
@@ -479,6 +484,7 @@ impl Context {
         // With a retry, the outcome of the next candidate is the outcome of the target.
         if self.retry.is_none() {
             self.note_failure(failure);
+            self.gateway_failed(scope, Some(place), failure);
             if has_rung {
                 self.forget_other_flows(instance);
             } else {
@@ -507,7 +513,8 @@ impl Context {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return;
         };
-        if self.retry.is_none() && !self.is_concluded && self.cancelled_by.is_none() {
+        let is_last = self.retry.is_none() && !self.goes_to_gateways();
+        if is_last && !self.is_concluded && self.cancelled_by.is_none() {
             let breadth = branch.breadth;
             self.retry = contact.map(|contact| Retry::Flow(Box::new(contact), breadth));
         }

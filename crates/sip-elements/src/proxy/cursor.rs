@@ -164,6 +164,7 @@ impl Context {
             branch.state = BranchState::Ended;
         }
         self.note_failure(failure);
+        self.gateway_failed(scope, None, failure);
         self.try_other_flow(cursor.target.instance, cursor.breadth);
     }
 
@@ -292,7 +293,7 @@ impl Context {
 }
 
 /// Returns the seconds of a Retry-After. The rest of the value is for humans.
-fn retry_after(response: &Message<'_>) -> Option<Duration> {
+pub(crate) fn retry_after(response: &Message<'_>) -> Option<Duration> {
     let value = response.header(HeaderName::RetryAfter)?.trim_ascii();
     let digits = value.iter().take_while(|octet| octet.is_ascii_digit());
     let digits = value.get(..digits.count())?;

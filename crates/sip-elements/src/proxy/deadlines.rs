@@ -56,7 +56,7 @@ impl Context {
             // A server has the request and works on it. Timer F ends it.
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
             // There is no alternative: wait until the transaction times out.
-            BranchState::Calling if scope.parts.now < timer_c && !self.has_other(place) => {
+            BranchState::Calling if scope.parts.now < timer_c && !self.has_other(scope, place) => {
                 self.rearm_check(scope, place, timer_c);
             }
             BranchState::Calling => {
@@ -85,9 +85,9 @@ impl Context {
         }
     }
 
-    /// Whether something can replace a branch now: another candidate of its next hop, another flow to its phone, or
-    /// targets with a lower `q`. Those are not tried while another branch rings.
-    pub(super) fn has_other(&self, place: u8) -> bool {
+    /// Whether something can replace a branch now: another candidate of its next hop, another flow to its phone, another
+    /// gateway, or targets with a lower `q`. Those are not tried while another branch rings.
+    pub(super) fn has_other(&self, scope: &ContextScope<'_, '_>, place: u8) -> bool {
         let Some(branch) = self.branches.get(usize::from(place)) else {
             return false;
         };
@@ -97,6 +97,7 @@ impl Context {
         has_next
             || self.targets.iter().any(is_other_flow)
             || (!self.targets.is_empty() && !self.others_ring(place))
+            || self.has_other_gateway(scope)
     }
 
     /// Whether another branch has received a provisional response and waits for its final one.
@@ -134,8 +135,9 @@ impl Context {
     fn next_check(&self, scope: &ContextScope<'_, '_>, place: u8) -> Option<Time> {
         let branch = self.branches.get(usize::from(place))?;
         let can_move = match branch.state {
-            // Targets with a lower `q` are tried once the other branches have stopped ringing.
-            BranchState::Calling => !self.targets.is_empty(),
+            // Targets with a lower `q` are tried once the other branches have stopped ringing, and another gateway once it
+            // is up.
+            BranchState::Calling => !self.targets.is_empty() || self.may_repeat_to_gateway(),
             // Other calls may find that the next hop has failed.
             BranchState::Trying => branch.cursor.as_ref().is_some_and(|it| it.has_next()),
             _ => false,

@@ -1,6 +1,7 @@
 //! The copy of a request that is sent (RFC 3261 section 16.6 steps 1 to 8): the received bytes, patched as they are
 //! written.
 
+use super::call_policy::CallPolicy;
 use super::{Inbound, identity_headers, session_timer};
 use crate::WorkerParts;
 use crate::own_response::hex;
@@ -45,6 +46,8 @@ pub(super) struct RequestCopy<'c, 'm> {
     domain: Option<&'c [u8]>,
     /// The copy may leave over a secure transport only (RFC 5630).
     is_secure: bool,
+    /// What the policy says about the request.
+    policy: Option<&'c CallPolicy>,
 }
 
 /// Sends a copy through the client transaction that is reserved for it. `scratch` holds the text of the patch.
@@ -83,6 +86,7 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
+    copy.edit_headers(&mut patch);
     let options = ClientOptions {
         kind,
         flow: copy.flow,
@@ -178,6 +182,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
                 Way::Address(_) => None,
             },
             is_secure,
+            policy: None,
         })
     }
 
@@ -199,6 +204,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             breadth: Some(breadth).filter(|breadth| !breadth::is_written(self.request, *breadth)),
             ..self
         }
+    }
+
+    /// The same copy, as the policy wants it.
+    pub(super) const fn under(self, policy: Option<&'c CallPolicy>) -> Self {
+        Self { policy, ..self }
     }
 
     /// Step 8: adds our Via on top, and completes the one below with the source of the request (section 18.2.1,
@@ -276,7 +286,20 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
 
     fn remove_untrusted(&self, patch: &mut Patch<'_, '_>, trusted: &Networks) {
         let (from, to) = (self.source.remote.ip(), self.flow.remote.ip());
+        let is_trusted = self.policy.is_some_and(|policy| policy.is_trusted);
+        let from = if is_trusted {
+            identity_headers::Sender::Trusted
+        } else {
+            identity_headers::Sender::At(from)
+        };
         identity_headers::remove_untrusted(patch, self.request, trusted, from, to);
+    }
+
+    /// Makes the changes of the routing rule.
+    fn edit_headers(&self, patch: &mut Patch<'_, '_>) {
+        if let Some(rule) = self.policy.and_then(CallPolicy::rule) {
+            rule.header_edits().apply(self.request, patch);
+        }
     }
 
     /// Removes the credentials for our realm, which have been checked. Those for other realms stay (section 22.3).

@@ -14,19 +14,37 @@ const ASSERTED: [HeaderName; 4] = [
     HeaderName::Diversion,
 ];
 
+/// The sender of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sender {
+    /// A routing rule trusts it.
+    Trusted,
+    /// It is trusted if its address is that of a trusted peer.
+    At(IpAddr),
+}
+
+impl Sender {
+    fn is_trusted(self, trusted: &Networks) -> bool {
+        match self {
+            Self::Trusted => true,
+            Self::At(address) => trusted.contains(address),
+        }
+    }
+}
+
 /// Removes what the sender of a message may not assert, and what its receiver may not see. A caller that asks for
 /// privacy (`Privacy: id`) is not named outside the trusted networks (RFC 3325 section 7).
 pub(super) fn remove_untrusted(
     patch: &mut Patch<'_, '_>,
     message: &Message<'_>,
     trusted: &Networks,
-    from: IpAddr,
+    from: Sender,
     to: IpAddr,
 ) {
     if ASSERTED.iter().all(|name| message.header(*name).is_none()) {
         return;
     }
-    if !trusted.contains(from) {
+    if !from.is_trusted(trusted) {
         for name in ASSERTED {
             patch.remove(name);
         }

@@ -5,16 +5,19 @@
 //! the request, and its branches put questions to the control plane.
 
 mod call_events;
+mod call_policy;
 mod calls;
 mod context;
 mod cursor;
 mod deadlines;
 mod dialog;
 mod forward;
+mod gateways;
 mod hang_up;
 mod identity_headers;
 mod keys;
 mod operator;
+mod places;
 mod reason;
 mod response;
 mod session_timer;
@@ -34,10 +37,14 @@ use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
+pub(crate) use call_policy::CallPolicy;
+pub use call_policy::Onward;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
+pub(crate) use cursor::retry_after;
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
+pub(crate) use gateways::GatewayRoute;
 pub use hang_up::HungUp;
 use keys::Keys;
 use sip_dialog::{DialogId, DialogStats, Ended};
@@ -51,6 +58,9 @@ use table::Contexts;
 use timer::Deadline;
 use unacknowledged::Unacknowledged;
 use waiting::WaitingResponse;
+
+/// Requests with more bytes than this may not fit into a datagram.
+const LARGEST_DATAGRAM: usize = 60_000;
 
 /// Counts of response contexts: `created == ended + live`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,16 +142,19 @@ impl Proxy {
     /// of targets. The context becomes the owner of the server transaction.
     ///
     /// An INVITE that has not had a 100 yet gets one first. If the table is full, the request gets 503. If its
-    /// Max-Breadth is 0, it gets 440. `targets` must not be empty: without targets, the calling code answers 404 or
-    /// 480.
+    /// Max-Breadth is 0, it gets 440. `onward` must lead somewhere: without targets, the calling code answers 404 or 480.
     pub fn forward(
         &mut self,
         parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
         server: ServerId,
         routing: &Routing,
-        mut targets: Vec<Target>,
+        onward: impl Into<Onward>,
     ) {
+        let Onward {
+            mut targets,
+            policy,
+        } = onward.into();
         let Inbound {
             request, source, ..
         } = inbound;
@@ -175,6 +188,7 @@ impl Proxy {
         targets.reverse();
         let held = (Some(server), account);
         let mut context = self.create(parts, inbound, held, routing, targets);
+        context.policy = policy;
         if !routing.in_our_dialog() {
             context.dialog = Relation::Creates(call);
             context.routes.call = self.calls.number(call);
@@ -262,7 +276,7 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if matches!(event.owner, Owner::Dialog(_)) {
+        if matches!(event.owner, Owner::Dialog(_) | Owner::Probe(_)) {
             return;
         }
         let Some((key, place, mut context)) = self.take(event.owner) else {
@@ -419,9 +433,13 @@ impl Proxy {
                 let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
                 listener.is_some_and(|listener| !listener.protocol.is_reliable())
             });
+            let bytes = parts.transactions.client_request(id).map_or(0, <[u8]>::len);
             let scope = &mut self.scope(parts, key);
             context.mark_unreachable(scope, place, is_datagram);
-            if !is_datagram || context.is_invite || context.has_other(place) {
+            if is_datagram && bytes > LARGEST_DATAGRAM {
+                context.excuse_gateway(scope.parts.now);
+            }
+            if !is_datagram || context.is_invite || context.has_other(scope, place) {
                 scope.parts.transactions.abandon_client(id);
                 context.fail_branch(scope, place, failure);
                 context.try_contact(place, contact);
@@ -555,7 +573,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
-            Owner::Dialog(_) => return None,
+            Owner::Dialog(_) | Owner::Probe(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }
@@ -607,6 +625,7 @@ impl Proxy {
             breadth: breadth::incoming(request),
             branches: SmallVec::new(),
             targets,
+            policy: None,
             retry: None,
             best: None,
             waiting: None,
@@ -674,6 +693,15 @@ impl Proxy {
         contexts + self.calls.count_bytes()
     }
 
+    /// The calls that hold places in limits, counted one by one. All dialogs of a call share them.
+    pub fn count_calls_with_places(&self) -> usize {
+        let holds = |context: &&Context| {
+            let policy = context.policy.as_deref();
+            policy.is_some_and(CallPolicy::holds_places)
+        };
+        self.contexts.iter().filter(holds).count() + self.calls.count_places()
+    }
+
     fn put_or_end(
         &mut self,
         parts: &mut WorkerParts<'_>,
@@ -683,6 +711,7 @@ impl Proxy {
         let before = std::mem::take(&mut context.counted) as usize;
         let is_over = context.is_over();
         if is_over {
+            context.leave_gateway(parts.now);
             self.leave_call(parts, &context);
         }
         let ledger = parts.transactions.ledger();
@@ -733,6 +762,7 @@ impl Proxy {
                 response,
                 flow: parts.transactions.client_flow(event.id),
                 recorded: Some(recorded),
+                held: None,
             };
             self.calls.answered(parts, call, accepted);
         }

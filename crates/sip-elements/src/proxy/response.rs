@@ -26,6 +26,7 @@ const fn rank_of_failure(failure: Failure) -> u16 {
         Failure::Overloaded => 601,
         Failure::Gone => 602,
         Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => 603,
+        Failure::NoGateway => 604,
     }
 }
 
@@ -143,6 +144,7 @@ impl Context {
             self.note_early_target(place, passed.contact());
             if passed.is_sent {
                 scope.calls.ringing(scope.parts, self.dialog.call());
+                self.note_early_media(response);
             }
         }
     }
@@ -155,6 +157,7 @@ impl Context {
             }
             branch.timer_c = scope.parts.now + scope.parts.settings.proxy.timer_c;
         }
+        self.note_gateway_rings(place);
     }
 
     /// Forwards a 2xx at once, for an INVITE every one of them (step 5). The other branches are cancelled (step 10).
@@ -165,6 +168,9 @@ impl Context {
         (response, from): (&Message<'_>, IpAddr),
     ) {
         self.end_branch(scope, place);
+        if !self.is_invite {
+            self.gateway_refused(scope, place, response);
+        }
         let passed = self.forward_response(scope, response, from);
         self.note_dialog(scope, place, response, passed.contact());
         self.note_answer(scope, place, response, passed.recorded);
@@ -181,21 +187,24 @@ impl Context {
         }
     }
 
-    /// Confirms the dialog of an INVITE.
+    /// Confirms the dialog of an INVITE. The dialog takes over the places of the call.
     fn note_answer(
-        &self,
+        &mut self,
         scope: &mut ContextScope<'_, '_>,
         place: u8,
         response: &Message<'_>,
         recorded: Option<Recorded>,
     ) {
         if self.is_invite {
+            let held = self.policy.as_deref_mut();
+            let held = held.and_then(|it| it.answered(place, response.status(), scope.parts.now));
             let branch = self.branches.get(usize::from(place));
             let client = branch.and_then(|branch| branch.client);
             let accepted = Accepted {
                 response,
                 flow: client.and_then(|client| scope.parts.transactions.client_flow(client)),
                 recorded,
+                held,
             };
             scope
                 .calls
@@ -217,14 +226,16 @@ impl Context {
         });
         if state == BranchState::Ended || self.is_concluded {
             self.end_branch(scope, place);
+            self.gateway_refused(scope, place, response);
             return;
         }
         if status >= 600 {
             self.end_branch(scope, place);
+            self.gateway_refused(scope, place, response);
             self.cancel_pending(scope, &reason::of_status(status));
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
             return self.fail_branch(scope, place, Failure::Timeout);
-        } else if status == FLOW_FAILED {
+        } else if status == FLOW_FAILED && !self.goes_to_gateways() {
             return self.fail_branch(scope, place, Failure::Gone);
         } else {
             let cursor = self
@@ -233,6 +244,9 @@ impl Context {
                 .and_then(|branch| branch.cursor.take());
             self.end_branch(scope, place);
             self.schedule_retry(cursor.filter(|_| status == 503));
+            if self.retry.is_none() {
+                self.gateway_refused(scope, place, response);
+            }
             if status == 408 {
                 self.try_other_flow(instance, breadth);
             } else {
@@ -242,7 +256,8 @@ impl Context {
         let is_last = self.targets.is_empty()
             && self.retry.is_none()
             && self.best.is_none()
-            && !self.is_pending();
+            && !self.is_pending()
+            && !self.wants_gateway();
         if is_last && !self.needs_translation(status) {
             self.forward_response(scope, response, from);
             self.conclude_with(scope, status);
@@ -354,7 +369,7 @@ impl Context {
                         Some(&tag),
                     );
                     let mut response = with_server_header(begun, &settings.server_header);
-                    if failure == Failure::Overloaded {
+                    if matches!(failure, Failure::Overloaded | Failure::NoGateway) {
                         let seconds = settings.limits.retry_after.to_string();
                         response = response.header(HeaderName::RetryAfter, seconds.as_bytes());
                     }
@@ -405,6 +420,7 @@ impl Context {
         session_timer::agree(&mut patch, response, scope.parts.settings);
         let trusted = &scope.parts.settings.proxy.trusted_peers;
         let to = self.source.remote.ip();
+        let from = identity_headers::Sender::At(from);
         identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
         for (name, value) in challenges {
             patch.append(*name, value);

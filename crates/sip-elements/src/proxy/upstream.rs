@@ -54,6 +54,7 @@ pub(super) fn forward_statelessly(
     let to = upstream.and_then(|via| response_address(&via));
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());
     let trusted = &parts.settings.proxy.trusted_peers;
+    let from = identity_headers::Sender::At(from);
     identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
     let mut popped = Vec::new();
     patch.write(&mut popped);

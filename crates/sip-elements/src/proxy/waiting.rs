@@ -149,7 +149,7 @@ impl Context {
         scope.parts.output.ask(Question::Describe {
             ticket: DescribedId::Response(ResponseId {
                 context: scope.key,
-                number: self.questions,
+                number: self.questions.into(),
             }),
             message: Arc::clone(&first.bytes),
             source: first.from,
@@ -170,7 +170,7 @@ impl Context {
         number: u32,
     ) -> Option<WaitingResponse> {
         let waiting = self.waiting.as_mut()?;
-        if self.questions != number || waiting.responses.is_empty() {
+        if u32::from(self.questions) != number || waiting.responses.is_empty() {
             return None;
         }
         if let Some(timer) = waiting.timer.take() {

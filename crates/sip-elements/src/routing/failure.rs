@@ -16,6 +16,8 @@ pub(crate) enum Failure {
     /// The flow to a phone is gone: our flow, or the flow of an edge proxy, which reports this with 430. The report is
     /// for us only: upstream, the phone is unavailable (RFC 5626 section 7).
     Gone,
+    /// No gateway takes the request: all are down, full or over their rate.
+    NoGateway,
     /// One of our tables is full.
     Overloaded,
     /// We cannot route this kind of URI.
@@ -40,7 +42,7 @@ impl Failure {
             Self::Gone | Self::NotSecure => 480,
             Self::OffLimits => 403,
             Self::Unresolved => 504,
-            Self::Overloaded => 503,
+            Self::NoGateway | Self::Overloaded => 503,
             Self::UnsupportedScheme => 416,
             Self::BadRoute => 400,
             Self::Cancelled => 487,
@@ -53,6 +55,7 @@ impl Failure {
             Self::Unreachable => "Next hop is not reachable",
             Self::Unlocated => "Next hop has no address",
             Self::Unresolved => "Next hop was not resolved in time",
+            Self::NoGateway => "No gateway is available",
             Self::Overloaded => "Too many transactions",
             Self::BadRoute => "Bad Route",
             Self::OffLimits => "Destination is off limits",

@@ -201,7 +201,7 @@ fn bytes_that_are_no_state_restore_nothing() {
         );
     }
     let mut newer = state.clone();
-    newer[0] = 2;
+    newer[0] = 3;
     assert!(!other.exchange.restore(other.now, &newer));
     assert!(
         !other
@@ -209,6 +209,24 @@ fn bytes_that_are_no_state_restore_nothing() {
             .restore(other.now, &[&state[..], b"x"].concat())
     );
     assert_eq!(other.dialogs(), (0, 0));
+}
+
+#[test]
+fn a_state_of_the_former_version_is_restored() {
+    let mut bench = crate::live_calls::node_with(persistent());
+    let mut saved = Saved::new();
+    acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    let state = saved.values().next().expect("a state");
+    // It had neither the name of a gateway nor that of a limit, which are empty here.
+    let (mut former, names) = state.split_at(state.len() - 4);
+    assert_eq!(names, [0; 4]);
+    let version = [1];
+    former = &former[1..];
+    let mut other = crate::live_calls::node_with(persistent());
+    let former = [&version[..], former].concat();
+    assert!(other.exchange.restore(other.now, &former));
+    assert_eq!(other.dialogs(), (0, 1));
 }
 
 #[test]

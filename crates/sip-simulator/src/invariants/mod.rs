@@ -10,6 +10,7 @@ mod location_agrees;
 mod no_foreign_identity;
 mod no_open_relay;
 mod one_call;
+mod places;
 mod reasons;
 mod records;
 mod relayed;
@@ -28,6 +29,7 @@ pub use location_agrees::LocationAgrees;
 pub use no_foreign_identity::NoForeignIdentity;
 pub use no_open_relay::NoOpenRelay;
 pub use one_call::OneCall;
+pub use places::PlacesOfCalls;
 pub use reasons::Reasons;
 pub use records::Records;
 pub use relayed::Relayed;
@@ -51,6 +53,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<NoForeignIdentity>::default(),
         Box::<NoOpenRelay>::default(),
         Box::<OneCall>::default(),
+        Box::<PlacesOfCalls>::default(),
         Box::<Reasons>::default(),
         Box::<Records>::default(),
         Box::<Relayed>::default(),

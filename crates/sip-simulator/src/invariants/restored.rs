@@ -67,7 +67,7 @@ impl Invariant for Restored {
                 self.down.insert(host);
                 self.byes.retain(|(other, _)| *other != host);
             }
-            Observation::Booted { host, dialogs } => return self.booted(now, host, dialogs),
+            Observation::Booted { host, dialogs, .. } => return self.booted(now, host, dialogs),
             _ => {}
         }
         Ok(())

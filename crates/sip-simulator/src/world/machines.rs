@@ -17,10 +17,16 @@ impl<M: Machine> World<M> {
         let census = |worker: &Worker<M::Node>| hosted.machine.census(&worker.node);
         let live = |worker: &Worker<M::Node>| census(worker).dialogs.live;
         let dialogs = hosted.workers.iter().map(live).sum();
+        let calls = hosted.workers.iter().map(|it| census(it).places.calls);
+        let calls = calls.collect();
         if hosted.life > 1 {
             self.statistics.restored += dialogs;
         }
-        self.observe(&Observation::Booted { host, dialogs });
+        self.observe(&Observation::Booted {
+            host,
+            dialogs,
+            calls,
+        });
         for worker in 0..self.hosts[host].workers.len() {
             self.plan_wake(host, worker);
         }

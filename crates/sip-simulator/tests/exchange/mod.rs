@@ -15,9 +15,11 @@ use sip_elements::{
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_message::{KeyHasher, Message, Method};
+use sip_routing::Policy;
+use sip_routing::limit::{self, Limits};
 use sip_simulator::{
-    Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Profile,
-    SavedDialog,
+    Account, BoundContact, Bounds, Census, Dice, Held, HostFacts, HostPlan, Machine, Places,
+    Profile, SavedDialog,
 };
 use sip_transaction::TimerSettings;
 use sip_transport::selection::{Candidate, Destination, Reach, Selection, Server, Step};
@@ -267,6 +269,10 @@ impl Machine for ExchangeMachine {
     fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Exchange> {
         let mut dice = Dice::from_key(key);
         self.shared = Arc::new(shared(&self.plan, self.hasher, &mut dice));
+        self.settings = Arc::new(Settings {
+            policy: policy(),
+            ..(*self.settings).clone()
+        });
         for (address, bindings) in &self.disk {
             let live = bindings
                 .iter()
@@ -406,6 +412,10 @@ impl Machine for ExchangeMachine {
                 counted: node.held_bytes().1 as u64,
                 sources: node.held_sources(),
             },
+            places: Places {
+                calls: node.count_calls_with_places() as u64,
+                taken: u64::from(self.settings.policy.limits.overall().stats().live),
+            },
         }
     }
 
@@ -453,6 +463,21 @@ fn challenged(methods: &ChallengedMethods) -> Vec<String> {
     let all = ["REGISTER", "INVITE", "MESSAGE"].map(str::to_owned);
     let challenged = |method: &String| methods.contains(Method::from_bytes(method.as_bytes()));
     all.into_iter().filter(challenged).collect()
+}
+
+/// A policy that counts calls and refuses none.
+fn policy() -> Arc<Policy> {
+    let description = limit::Description {
+        overall: limit::Declared {
+            max_calls: Some(u32::MAX),
+            ..limit::Declared::default()
+        },
+        ..limit::Description::default()
+    };
+    Arc::new(Policy {
+        limits: Limits::new(&description, None).expect("limits"),
+        ..Policy::default()
+    })
 }
 
 /// The settings for a plan.

@@ -10,6 +10,7 @@ use crate::backend::{Fault, StoreOptions, VisitName};
 use crate::error::StoreError;
 use crate::mysql;
 use crate::network::{CONNECT_TIMEOUT, Lease, WHOLE_TABLE_TIMEOUT, opening, within, within_time};
+use crate::tables::{Select, VisitRow};
 use crate::url::shown_url;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -246,6 +247,10 @@ impl Reader for MySqlReader {
             Ok(())
         })
         .await
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        mysql::read_rows(&self.pool, select, visit).await
     }
 
     async fn close(&self) {

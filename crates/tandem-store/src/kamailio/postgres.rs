@@ -10,6 +10,7 @@ use crate::backend::{Fault, StoreOptions, VisitName};
 use crate::error::StoreError;
 use crate::network::{CONNECT_TIMEOUT, Lease, WHOLE_TABLE_TIMEOUT, opening, within, within_time};
 use crate::postgres;
+use crate::tables::{Select, VisitRow};
 use crate::url::shown_url;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -231,6 +232,10 @@ impl Reader for PostgresReader {
             Ok(())
         })
         .await
+    }
+
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault> {
+        postgres::read_rows(&self.pool, select, visit).await
     }
 
     async fn close(&self) {

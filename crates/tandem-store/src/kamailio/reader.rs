@@ -1,6 +1,7 @@
 //! What a database server must do so that Kamailio's tables can be read there. The SQL of a server is in its implementation.
 
 use crate::backend::{Fault, VisitName};
+use crate::tables::{Select, VisitRow};
 use async_trait::async_trait;
 use std::fmt;
 
@@ -89,6 +90,9 @@ pub(super) trait Reader: Send + Sync + fmt::Debug {
 
     /// Streams the rows of a group of `address`.
     async fn addresses(&self, group: u32, visit: &mut VisitAddressRow<'_>) -> Result<(), Fault>;
+
+    /// As [`Backend::rows`](crate::backend::Backend::rows).
+    async fn rows(&self, select: &Select<'_>, visit: &mut VisitRow<'_>) -> Result<u64, Fault>;
 
     async fn close(&self);
 }

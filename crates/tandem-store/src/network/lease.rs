@@ -34,7 +34,12 @@ impl<DB: Database> Lease<DB> {
     pub(crate) fn end<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {
         self.ended = !matches!(
             result,
-            Err(Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed)
+            Err(Error::Io(_)
+                | Error::Tls(_)
+                | Error::Protocol(_)
+                | Error::WorkerCrashed
+                // A stream that was broken off: the rest of its rows would come first.
+                | Error::Decode(_))
         );
         result
     }

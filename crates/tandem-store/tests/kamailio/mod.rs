@@ -1,10 +1,11 @@
 //! Reading the database of a Kamailio, whose tables are made by the SQL that Kamailio's packages contain.
 //!
 //! The test program of a server includes this module and provides, for its `Database`: `of_kamailio` makes a database with the tables,
-//! `reader_url` names it for a user who may only read, `contents` is all that the database contains, `WHOLE_NUMBERS` are types
+//! `reader_url` names it for a user who may only read, `allow_reading` adds a table to what he may, `contents` is all that the database contains, `WHOLE_NUMBERS` are types
 //! for seconds, and `WRITING_VIEW` replaces the table `address` by a view that writes when it is read.
 
 mod locations;
+mod routes;
 mod subscribers;
 mod unwritten;
 

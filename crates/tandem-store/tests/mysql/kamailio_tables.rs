@@ -6,6 +6,28 @@ use sqlx::{AssertSqlSafe, Connection, MySqlConnection, Row};
 /// What `kamdbctl create` runs.
 const FOLDER: &str = "/usr/share/kamailio/mysql";
 
+/// The modules with tables.
+const MODULES: [&str; 7] = [
+    "standard",
+    "auth_db",
+    "usrloc",
+    "permissions",
+    "dispatcher",
+    "mtree",
+    "pdt",
+];
+
+/// What Tandem may read.
+const TABLES: [&str; 7] = [
+    "subscriber",
+    "location",
+    "address",
+    "dispatcher",
+    "mtree",
+    "mtrees",
+    "pdt",
+];
+
 /// Types of a column for seconds.
 pub const WHOLE_NUMBERS: &[&str] = &["BIGINT", "INTEGER", "INTEGER UNSIGNED", "BIGINT UNSIGNED"];
 
@@ -18,7 +40,7 @@ pub const WRITING_VIEW: &str = "CREATE TABLE written (id INTEGER); \
 impl Database {
     pub fn of_kamailio() -> Self {
         let database = Self::new();
-        for module in ["standard", "auth_db", "usrloc", "permissions"] {
+        for module in MODULES {
             let file = format!("{FOLDER}/{module}-create.sql");
             let sql = std::fs::read_to_string(&file);
             database.execute(
@@ -26,10 +48,14 @@ impl Database {
             );
         }
         database.execute("CREATE USER IF NOT EXISTS 'reader'@'%' IDENTIFIED BY 'secret'");
-        for table in ["subscriber", "location", "address"] {
-            database.execute(&format!("GRANT SELECT ON {table} TO 'reader'@'%'"));
+        for table in TABLES {
+            database.allow_reading(table);
         }
         database
+    }
+
+    pub fn allow_reading(&self, table: &str) {
+        self.execute(&format!("GRANT SELECT ON {table} TO 'reader'@'%'"));
     }
 
     pub fn reader_url(&self) -> String {

@@ -7,6 +7,8 @@ use crate::Database;
 pub const ADMINISTRATOR: &str = "postgres";
 /// A database that every server has.
 pub const FIRST_DATABASE: &str = "postgres";
+/// Begins and ends names.
+pub const QUOTE: char = '"';
 /// The beginning of a URL.
 pub const SCHEME: &str = "postgres";
 /// Part of the message about a wrong password.

@@ -37,6 +37,11 @@ impl Database {
         ));
     }
 
+    /// As [`Database::execute`], for the contract tests.
+    pub async fn run(&self, sql: &str) {
+        self.execute(sql);
+    }
+
     /// Runs SQL without the store.
     pub fn execute(&self, sql: &str) {
         SERVER.execute(&self.name, sql);

@@ -5,6 +5,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// Begins and ends names.
+pub const QUOTE: char = '"';
+
 /// A directory for one database file. The contract tests use what is not about files.
 pub struct Database {
     directory: TempDir,
@@ -55,6 +58,11 @@ impl Database {
     pub async fn damage_sources(&self, cseq: u32) {
         let update = format!("UPDATE location SET source = 'nowhere' WHERE cseq = {cseq}");
         self.execute(&update).await;
+    }
+
+    /// As [`Database::execute`].
+    pub async fn run(&self, sql: &str) {
+        self.execute(sql).await;
     }
 
     /// Runs SQL without the store.

@@ -14,6 +14,7 @@ pub fn errors(loaded: &Loaded) -> Vec<Mistake> {
     found.directories();
     found.addresses();
     found.token();
+    found.routing();
     if config::speaks_tls(&loaded.configuration) {
         found.certificates();
     }
@@ -42,14 +43,14 @@ pub fn missing_processors(configuration: &Configuration) -> Option<String> {
     })
 }
 
-struct Found<'l> {
-    loaded: &'l Loaded,
+pub(super) struct Found<'l> {
+    pub(super) loaded: &'l Loaded,
     mistakes: Vec<Mistake>,
 }
 
 impl Found<'_> {
     /// Adds an error about the value of a key.
-    fn add(&mut self, path: &str, value: &dyn std::fmt::Display, problem: &str) {
+    pub(super) fn add(&mut self, path: &str, value: &dyn std::fmt::Display, problem: &str) {
         self.mistakes.push(Mistake {
             place: self.loaded.places.of(path),
             message: if self.loaded.places.is_secret(path) {
@@ -58,6 +59,12 @@ impl Found<'_> {
                 format!("`{path} = \"{value}\"`: {problem}")
             },
         });
+    }
+
+    /// Adds an error at a key or a section.
+    pub(super) fn add_line(&mut self, path: &str, message: String) {
+        let place = self.loaded.places.of(path);
+        self.mistakes.push(Mistake { place, message });
     }
 
     fn directories(&mut self) {

@@ -1,6 +1,7 @@
 //! `tandem check`: validates a configuration, finds what is missing on this machine, and summarizes what it would run.
 
 mod machine;
+mod routing;
 
 use crate::admin::metrics_reference;
 use crate::config::{self, Challengeable, Configuration, Environment, Keyword, Loaded, Mistakes};
@@ -158,6 +159,9 @@ fn describe(configuration: &Configuration) -> Result<String, String> {
         limits.bindings
     );
     line("limits", tables);
+    if let Some(routing) = routing::summary(configuration) {
+        line("routing", routing);
+    }
     line("admin", format!("http://{}", admin.listen));
     for warning in warnings(configuration, taken) {
         line("WARNING", warning);
@@ -177,6 +181,7 @@ fn warnings(configuration: &Configuration, descriptors: u64) -> Vec<String> {
     dangerous
         .map(str::to_owned)
         .chain(of_machine.into_iter().flatten())
+        .chain(routing::unlocated(configuration))
         .collect()
 }
 

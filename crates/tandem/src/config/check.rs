@@ -1,6 +1,7 @@
 //! Checks across keys: combinations that are invalid although each value is valid.
 use super::document::Document;
 use super::keyword::{Challengeable, Durability, Keyword};
+use super::routing_check::routing;
 use super::sections::Configuration;
 use super::value::Setting;
 use sip_elements::ChallengedMethods;
@@ -15,6 +16,7 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     session_timers(configuration, document);
     admin(configuration, document);
     repetitions(configuration, document);
+    routing(configuration, document);
 }
 
 fn listeners(configuration: &Configuration, document: &Document<'_>) {

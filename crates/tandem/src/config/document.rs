@@ -100,6 +100,14 @@ impl<'i> Document<'i> {
         self.report(self.source(path), message);
     }
 
+    /// Whether the value of this key has an error, so that the key has its default.
+    pub fn is_wrong(&self, path: &str) -> bool {
+        let start = format!("`{path}");
+        let findings = self.findings.borrow();
+        let mut mistakes = findings.mistakes.iter();
+        mistakes.any(|(_, message)| message.starts_with(&start))
+    }
+
     /// Where a key or section that has been read comes from.
     pub fn source(&self, path: &str) -> Option<Source> {
         self.findings.borrow().sources.get(path).cloned()

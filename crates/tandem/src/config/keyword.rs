@@ -4,6 +4,8 @@ use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_elements::{ChallengedMethods, Foreign, Strangers};
 use sip_message::Method;
 use sip_message::digest::Algorithm;
+use sip_routing::gateway::{Algorithm as Balancing, AllInactive};
+use sip_routing::rule::Authentication;
 use sip_runtime::tls::TlsVersion;
 use sip_runtime::{Aliases, EventLoopKind};
 use sip_transport::Protocol;
@@ -54,6 +56,31 @@ words!(Protocol {
     Tls = "tls",
     Ws = "ws",
     Wss = "wss",
+});
+
+impl Listed for Protocol {
+    fn plural() -> String {
+        format!(
+            "transports ({})",
+            Self::expected().replacen("one of ", "", 1)
+        )
+    }
+}
+
+words!(Balancing {
+    Rendezvous = "rendezvous",
+    RoundRobin = "round_robin",
+    Random = "random",
+    LeastCalls = "least_calls",
+});
+words!(AllInactive {
+    Try = "try",
+    Refuse = "refuse",
+});
+words!(Authentication {
+    Digest = "digest",
+    Trust = "trust",
+    Never = "never",
 });
 words!(Aliases {
     None = "none",

@@ -24,6 +24,10 @@ mod read;
 mod redis_url;
 mod reference;
 mod resolve;
+mod routing_check;
+mod routing_policy;
+mod routing_sections;
+mod routing_value;
 mod section;
 mod sections;
 mod value;
@@ -47,9 +51,12 @@ pub use origin::Origin;
 pub use redis_url::RedisUrl;
 pub use reference::{example, reference};
 pub use resolve::{
-    MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, runtime_options,
-    save_time, settings, speaks_tls, tls_settings,
+    MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
+    runtime_options, save_time, settings, speaks_tls, tls_settings,
 };
+pub use routing_policy::{OwnListener, PolicyError, gateway_groups, own_listener, policy};
+pub use routing_sections::*;
+pub use routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
 pub use sections::*;
 pub use write::effective;
 

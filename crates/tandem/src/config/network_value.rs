@@ -21,7 +21,17 @@ impl Setting for Network {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
-        let text = text(value)?;
+        Self::parse(text(value)?)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0.to_string()))
+    }
+}
+
+impl Network {
+    /// Reads a network or an address.
+    pub(super) fn parse(text: &str) -> Result<Self, Wrong> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self(address.into()));
         }
@@ -35,10 +45,6 @@ impl Setting for Network {
             ))),
             Err(_) => Err(hint(text)),
         }
-    }
-
-    fn to_toml(&self) -> Option<String> {
-        Some(quoted(&self.0.to_string()))
     }
 }
 

@@ -10,6 +10,7 @@ use sip_elements::{
     DialogSettings, Domains, ProxySettings, RegistrarSettings, SessionDescriptions,
     SessionTimerSettings, Settings, TableLimits,
 };
+use sip_resolver::Settings as ResolverSettings;
 use sip_runtime::tls::{CertificateFiles, ClientCertificates, TlsSettings};
 use sip_runtime::{Clock, Options, PeerPolicy, StreamOptions, expand_wildcard};
 use sip_transaction::TimerSettings;
@@ -59,6 +60,11 @@ pub fn listeners(configuration: &Configuration) -> Result<Vec<Listener>, String>
     Ok(all)
 }
 
+/// The listeners as the file declares them. A wildcard stays one.
+pub(super) fn declared_listeners(configuration: &Configuration) -> Vec<Listener> {
+    configuration.listen.iter().map(listener).collect()
+}
+
 fn listener(listen: &Listen) -> Listener {
     Listener {
         protocol: listen.transport,
@@ -73,7 +79,7 @@ fn listener(listen: &Listen) -> Listener {
     }
 }
 
-/// The settings of the workers; `listeners` are the bound ones.
+/// The settings of the workers, without a routing policy; `listeners` are the bound ones.
 pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settings {
     let Configuration {
         domains,
@@ -147,6 +153,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
             amplification: limits.amplification,
             retry_after: limits.retry_after,
         },
+        policy: Arc::default(),
         max_header_fields: limits.header_fields,
         server_header: server_header.clone(),
     }
@@ -212,6 +219,17 @@ pub fn tls_settings(configuration: &Configuration) -> TlsSettings {
         server_ca: tls.server_ca.as_ref().map(|file| file.0.clone()),
         verify_servers: tls.verify_servers,
         ..TlsSettings::default()
+    }
+}
+
+/// The settings of the resolver.
+pub fn resolver_settings(configuration: &Configuration) -> ResolverSettings {
+    let dns = &configuration.dns;
+    ResolverSettings {
+        servers: dns.servers.clone(),
+        timeout: dns.timeout,
+        attempts: dns.attempts,
+        cache_size: dns.cache_size,
     }
 }
 

@@ -14,6 +14,9 @@ use super::network_value::Network;
 use super::node_name::NodeName;
 use super::origin::Origin;
 use super::redis_url::RedisUrl;
+use super::routing_sections::{
+    CallLimit, CallLimits, Gateway, GatewayGroup, NamedNetwork, Prefixes, RoutingRule,
+};
 use sip_elements::bans::BanSettings;
 use sip_elements::{
     ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionTimerSettings, Settings,
@@ -69,6 +72,27 @@ section! {
 
         /// The proxy.
         section proxy: Proxy;
+
+        /// Named networks.
+        section network: Vec<NamedNetwork>;
+
+        /// Gateways.
+        section gateway: Vec<Gateway>;
+
+        /// Groups of gateways.
+        section group: Vec<GatewayGroup>;
+
+        /// Limits for calls.
+        section limit: Vec<CallLimit>;
+
+        /// Limits for all calls.
+        section call_limits: CallLimits;
+
+        /// Routing rules, in the order of the file.
+        section rule: Vec<RoutingRule>;
+
+        /// Prefixes.
+        section prefixes: Prefixes;
 
         /// Session timers.
         section session_timers: SessionTimers;
@@ -811,7 +835,7 @@ impl Listen {
 }
 
 /// The example value of `proxy.outbound` in the reference.
-fn example_next_hop() -> NextHop {
+pub(super) fn example_next_hop() -> NextHop {
     NextHop(Destination {
         host: "trunk.example.net".into(),
         port: None,

@@ -112,11 +112,37 @@ macro_rules! whole {
         }
     )+ };
 }
-whole!(u16, u32, usize);
+whole!(u8, u16, u32, usize);
 
 impl Listed for u16 {
     fn plural() -> String {
         "whole numbers".to_owned()
+    }
+}
+
+impl Setting for f64 {
+    fn expected() -> String {
+        "a number".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        match value {
+            DeValue::Float(number) => number.as_str().parse().map_err(|_| Wrong::default()),
+            DeValue::Integer(_) => {
+                let number = i32::try_from(whole_number(value)?);
+                number
+                    .map(Self::from)
+                    .map_err(|_| Wrong::hint("the number is too large"))
+            }
+            DeValue::String(text) if text.parse::<Self>().is_ok() => {
+                Err(Wrong::hint("remove the quotes"))
+            }
+            _ => Err(Wrong::default()),
+        }
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
@@ -135,6 +161,12 @@ impl Setting for String {
 
     fn to_toml(&self) -> Option<String> {
         Some(quoted(self))
+    }
+}
+
+impl Listed for String {
+    fn plural() -> String {
+        "single-line strings".to_owned()
     }
 }
 

@@ -1,4 +1,5 @@
 //! Counters of the control plane. Unlike the workers' counters, they have many writers, and none of them is on the call path.
+use super::policy::PrefixCounters;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct ControlCounters {
     pub reloads: Counter,
     /// Reloads that were rejected.
     pub reload_failures: Counter,
+    /// What happened to the prefix table.
+    pub prefixes: PrefixCounters,
     /// Connections and refusals of the admin interface.
     pub admin: Arc<tandem_http::Counts>,
 }

@@ -4,6 +4,7 @@ use super::state::Control;
 use super::tables;
 use crate::calls::sample;
 use crate::config::{self, Configuration};
+use arc_swap::ArcSwap;
 use sip_dialog::{DialogDetails, DialogId, Leg, PartyDetails};
 use sip_elements::{ControlMessage, DialogAnswer, DialogOutcome, FoundDialog, Question};
 use sip_runtime::{Options, Runtime, SharedPeerPolicy};
@@ -85,6 +86,7 @@ impl Fixture {
             stats: workers.stats(),
             workers: workers.handle(),
             listeners: workers.listeners().to_vec(),
+            policy: ArcSwap::default(),
             restored: 0,
         });
         let mut control = Control::new(None, configuration, None);

@@ -3,10 +3,8 @@ use super::order::Undelivered;
 use super::running::Running;
 use super::service_manager;
 use super::state::Control;
-use crate::calls;
 use crate::config::{self, Changes, Configuration, Mistakes};
 use crate::warnings::dangerous_settings;
-use sip_elements::ControlMessage;
 use sip_runtime::tls::{LoadErrors, TlsContext};
 use std::sync::Arc;
 use tracing::{error, info, warn};
@@ -26,6 +24,9 @@ pub enum ReloadError {
     /// The trusted peers that the database names could not be read.
     #[error("nothing changed: {0}")]
     Database(String),
+    /// The routing policy has errors, such as wrong rows of prefixes.
+    #[error("nothing changed: the routing has errors:\n{}", .0.join("\n"))]
+    Routing(Vec<String>),
     /// These keys cannot change while the server runs.
     #[error(
         "nothing changed: {} cannot change while the server runs; restart the server, or revert {}",
@@ -85,7 +86,6 @@ impl Control {
         if let Some(group) = &group {
             group.add_to(&mut fresh);
         }
-        let _no_other_orders = self.orders.lock().await;
         let differences = self.configuration.load().differences(&fresh);
         let fixed: Vec<String> = differences
             .iter()
@@ -96,10 +96,10 @@ impl Control {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let tls = load_certificates(running, &fresh).map_err(ReloadError::Certificates)?;
-        let mut settings = config::settings(&fresh, &running.listeners);
-        settings.dialogs.events = calls::switch(&self.events, &fresh);
-        self.order(running, &ControlMessage::Settings(Arc::new(settings)))
-            .await?;
+        let policy = self.next_policy(&fresh, running).await;
+        let policy = policy.map_err(|error| ReloadError::Routing(error.lines()))?;
+        let _no_other_orders = self.orders.lock().await;
+        self.order_settings(running, &fresh, policy).await?;
         if let Some(log) = &self.log {
             log.set_level(fresh.log.level);
         }

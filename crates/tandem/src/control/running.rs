@@ -1,7 +1,9 @@
 //! The running server as the control plane sees it.
 use super::counters::ControlCounters;
+use arc_swap::ArcSwap;
 use sip_elements::metrics::{TRANSACTION_COUNTS, WorkerMetrics};
 use sip_elements::{ControlMessage, Shared};
+use sip_routing::Policy;
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Handle, SharedPeerPolicy, WorkerStats};
 use sip_transport::{Counter, Listener};
@@ -27,6 +29,8 @@ pub struct Running {
     pub workers: Handle<ControlMessage>,
     /// The listeners as bound.
     pub listeners: Vec<Listener>,
+    /// The routing policy in force.
+    pub policy: ArcSwap<Policy>,
     /// Number of restored bindings.
     pub restored: u64,
 }

@@ -6,6 +6,9 @@ use super::location::{Location, Locations, Unregistered};
 use super::node::{Drained, Effective, Reloaded, Status, Subscribers};
 use super::params;
 use super::request::Request;
+use super::routing::{
+    GatewaysCommand, GroupsCommand, LimitsCommand, PrefixesCommand, RoutesCommand, RulesCommand,
+};
 use super::stats::{DeadTargets, Forwarded, Summary, Workers};
 use super::trace::TraceArguments;
 use super::watch::Watch;
@@ -95,6 +98,48 @@ pub enum CtlCommand {
     Dialogs {
         #[command(subcommand)]
         command: DialogsCommand,
+    },
+    /// List, show, disable and enable gateways.
+    #[command(
+        after_help = "Examples:\n  tandem ctl gateways list\n  tandem ctl gateways get berlin-1\n  tandem ctl gateways disable berlin-1"
+    )]
+    Gateways {
+        #[command(subcommand)]
+        command: GatewaysCommand,
+    },
+    /// List gateway groups.
+    #[command(after_help = "Examples:\n  tandem ctl groups list")]
+    Groups {
+        #[command(subcommand)]
+        command: GroupsCommand,
+    },
+    /// Look up, reload and count prefixes.
+    #[command(
+        after_help = "Examples:\n  tandem ctl prefixes lookup +4930123\n  tandem ctl prefixes reload\n  tandem ctl prefixes stats"
+    )]
+    Prefixes {
+        #[command(subcommand)]
+        command: PrefixesCommand,
+    },
+    /// List limits for calls.
+    #[command(after_help = "Examples:\n  tandem ctl limits list")]
+    Limits {
+        #[command(subcommand)]
+        command: LimitsCommand,
+    },
+    /// List routing rules.
+    #[command(after_help = "Examples:\n  tandem ctl rules list")]
+    Rules {
+        #[command(subcommand)]
+        command: RulesCommand,
+    },
+    /// Explain where a request would go.
+    #[command(
+        after_help = "Examples:\n  tandem ctl routes explain sip:+4930123@example.org --source 192.0.2.7"
+    )]
+    Routes {
+        #[command(subcommand)]
+        command: RoutesCommand,
     },
     /// Count the subscribers in the database.
     #[command(
@@ -194,13 +239,19 @@ impl CtlCommand {
                 Request::new::<DeadTargets>("targets.dead", none()).every(watch)
             }
             Self::Dialogs { command } => command.request(),
+            Self::Gateways { command } => command.request(),
+            Self::Groups { command } => command.request(),
+            Self::Prefixes { command } => command.request(),
+            Self::Limits { command } => command.request(),
+            Self::Rules { command } => command.request(),
+            Self::Routes { command } => command.request(),
             Self::Subscribers { domain, watch } => {
                 let params = json!({ "domain": domain });
                 Request::new::<Subscribers>("subscribers.count", params).every(watch)
             }
             Self::Drain => drain(true),
             Self::Undrain => drain(false),
-            Self::Reload => Request::new::<Reloaded>("config.reload", none()).of_all_workers(),
+            Self::Reload => Request::new::<Reloaded>("config.reload", none()).of_prefixes(),
             Self::Config => Request::new::<Effective>("config.show", none()),
             Self::Events(wanted) => return Ok(Task::Follow(wanted)),
             Self::Trace(trace) => return Ok(Task::Trace(trace)),

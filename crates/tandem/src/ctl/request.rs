@@ -12,6 +12,8 @@ pub(super) const ORDER_TIMEOUT: Duration = Duration::from_secs(8);
 /// More than two searches among all dialogs take, each with ten seconds and at most five for the last answer.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(35);
 
+const PREFIX_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// One call of the admin interface.
 pub struct Request {
     pub method: String,
@@ -58,6 +60,12 @@ impl Request {
     /// The same call, with time to search the dialogs of all workers.
     pub fn of_dialogs(self) -> Self {
         let timeout = SEARCH_TIMEOUT;
+        Self { timeout, ..self }
+    }
+
+    /// The same call, with time to read millions of prefixes from a busy database.
+    pub fn of_prefixes(self) -> Self {
+        let timeout = PREFIX_TIMEOUT;
         Self { timeout, ..self }
     }
 

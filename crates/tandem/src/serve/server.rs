@@ -9,18 +9,19 @@ use super::{at_rest, banner, bans, upkeep};
 use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
-use crate::control::{Control, LogControl, Running, service_manager};
+use crate::control::{Control, LogControl, ReadTable, Running, service_manager};
 use crate::trace;
 use crate::warnings::dangerous_settings;
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 use sip_elements::ControlMessage;
-use sip_resolver::{Resolver, Settings as ResolverSettings};
+use sip_resolver::Resolver;
 use sip_runtime::tls::{LoadErrors, SharedTls};
 use sip_transport::selection::Reach;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tandem_store::Store;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -84,13 +85,18 @@ impl Server {
         // The future is large.
         let at_rest = Box::pin(at_rest::read(&control, &listeners, patience));
         let mut at_rest = at_rest.await?;
-        let resolver = Resolver::new(&names(&configuration), Reach::of(&listeners))?;
+        let resolver = Resolver::new(
+            &config::resolver_settings(&configuration),
+            Reach::of(&listeners),
+        )?;
         let (calls, call_events) = calls::channel(&control);
         let (dialogs, dialog_changes) = dialogs::queue();
         let answers = control.dialog_answers.sender.clone();
         let copies = Arc::clone(&control.traces.queue);
         let (queues, questions, notices) = questions::queues(calls, dialogs, answers, copies);
+        let prefixes = read_prefixes(&control, &at_rest.store).await?;
         let parts = Parts {
+            prefixes: prefixes.table,
             store: at_rest.store,
             tls,
             shared: Arc::new(at_rest.shared),
@@ -205,6 +211,7 @@ fn upkeep_tasks(responder: &Responder, taken_over: Option<TakenOver>) -> Vec<Joi
         bans::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
+        upkeep::sweep_limits(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
         trace::keep(Arc::clone(control), Arc::clone(running)),
     ];
@@ -214,6 +221,16 @@ fn upkeep_tasks(responder: &Responder, taken_over: Option<TakenOver>) -> Vec<Joi
     tasks
 }
 
+/// Reads the prefixes that the configuration in force names.
+async fn read_prefixes(control: &Control, store: &Store) -> anyhow::Result<ReadTable> {
+    // With the trusted peers of the database.
+    let configuration = control.configuration.load_full();
+    let read = control.read_prefixes(&configuration, store).await;
+    let read = read.map_err(|error| anyhow!(error.lines().join("\n")))?;
+    control.counters.prefixes.replace(read.read);
+    Ok(read)
+}
+
 /// Loads the certificates; `None`: the configuration does not use TLS.
 fn load_tls(configuration: &Configuration) -> Result<Option<Arc<SharedTls>>, LoadErrors> {
     if !config::speaks_tls(configuration) {
@@ -221,15 +238,4 @@ fn load_tls(configuration: &Configuration) -> Result<Option<Arc<SharedTls>>, Loa
     }
     let context = config::tls_settings(configuration).load(None)?;
     Ok(Some(SharedTls::new(context)))
-}
-
-/// The settings of the resolver.
-fn names(configuration: &Configuration) -> ResolverSettings {
-    let dns = &configuration.dns;
-    ResolverSettings {
-        servers: dns.servers.clone(),
-        timeout: dns.timeout,
-        attempts: dns.attempts,
-        cache_size: dns.cache_size,
-    }
 }

@@ -11,6 +11,8 @@ use tracing::{debug, info, warn};
 
 /// How often expired entries are removed.
 const SWEEP: Duration = Duration::from_secs(3);
+/// How often counts of sources and subscribers that are idle are removed, and how many are examined at once.
+const LIMIT_SWEEP: (Duration, usize) = (Duration::from_secs(1), 65_536);
 /// How often the database is polled for changed subscribers.
 const POLL: Duration = Duration::from_secs(1);
 /// How often the server looks whether the readers of events read.
@@ -31,6 +33,22 @@ pub(super) fn sweep(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<
                 ended = swept.unwrap_or_default(),
                 "removed expired bindings"
             );
+        }
+    })
+}
+
+/// Removes the counts of sources and subscribers without calls while the server runs.
+pub(super) fn sweep_limits(control: Arc<Control>, running: Arc<Running>) -> JoinHandle<()> {
+    let (every, budget) = LIMIT_SWEEP;
+    tokio::spawn(async move {
+        let mut ticks = ticks(every);
+        loop {
+            ticks.tick().await;
+            let policy = running.policy.load_full();
+            let now = control.clock.now();
+            let swept = tokio::task::spawn_blocking(move || policy.limits.sweep(now, budget)).await;
+            let removed = swept.map_or(0, |swept| swept.removed);
+            debug!(removed, "removed idle counts of sources and subscribers");
         }
     })
 }

@@ -1,13 +1,14 @@
 //! Starts the data plane: sockets, threads, and a node for each worker.
 use super::questions::ControlQueues;
 use super::saved_dialogs::SavedDialogs;
-use crate::calls;
 use crate::config::{self, Configuration};
 use crate::control::{Control, Running};
 use crate::descriptors::{self, Room, shortage};
 use anyhow::{Context as _, anyhow};
+use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Shared};
+use sip_routing::prefix::PrefixTable;
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Admission, Runtime, SharedPeerPolicy, StreamOptions};
 use sip_transport::{Listener, Time};
@@ -25,6 +26,7 @@ pub(super) struct Parts<'a> {
     pub(super) listeners: Vec<Listener>,
     /// Number of restored bindings.
     pub(super) restored: u64,
+    pub(super) prefixes: Arc<PrefixTable>,
     /// The calls in progress before the restart. The workers take them.
     pub(super) dialogs: &'a mut SavedDialogs,
 }
@@ -54,6 +56,7 @@ pub(super) fn start(
         shared,
         listeners,
         restored,
+        prefixes,
         dialogs,
     } = parts;
     let configuration = control.configuration.load();
@@ -66,8 +69,9 @@ pub(super) fn start(
     bound_connections(&configuration, listeners.len(), &mut options.streams);
     // The message already names the source of the error.
     let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
-    let mut settings = config::settings(&configuration, bound.listeners());
-    settings.dialogs.events = calls::switch(&control.events, &configuration);
+    let policy = config::policy(&configuration, bound.listeners(), prefixes, None)?;
+    let policy = Arc::new(policy);
+    let settings = control.settings(&configuration, bound.listeners(), Arc::clone(&policy));
     let settings = Arc::new(settings);
     let seeds = seeds(count)?;
     let metrics: Vec<Arc<WorkerMetrics>> = seeds.iter().map(|_| Arc::default()).collect();
@@ -98,6 +102,7 @@ pub(super) fn start(
         stats: workers.stats(),
         workers: workers.handle(),
         listeners: workers.listeners().to_vec(),
+        policy: ArcSwap::new(policy),
         restored,
     };
     Ok((workers, running))

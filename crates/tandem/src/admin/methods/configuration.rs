@@ -18,6 +18,10 @@ pub(super) async fn reload(control: &Control, running: &Running) -> Result<Value
             details: errors.to_string().lines().map(str::to_owned).collect(),
             ..Failure::refused("nothing changed: certificates have errors")
         },
+        ReloadError::Routing(details) => Failure {
+            details,
+            ..Failure::refused("nothing changed: the routing has errors")
+        },
         other => Failure::refused(other),
     })?;
     Ok(json!({ "changed": changed }))

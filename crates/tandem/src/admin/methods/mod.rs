@@ -8,6 +8,7 @@ mod dialogs;
 mod location;
 mod method;
 mod node;
+mod routing;
 mod stats;
 mod subscribers;
 mod targets;
@@ -101,6 +102,52 @@ pub const METHODS: &[Method] = &[
         run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(dialogs::stats(running)) })),
     },
     Method {
+        name: "gateways.disable",
+        summary: "Gives a gateway no new calls and no probes until it is enabled; its calls go on.",
+        params: &[("name", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(async move { routing::disable(control, running, &arguments) })
+        }),
+    },
+    Method {
+        name: "gateways.enable",
+        summary: "Gives a gateway calls again that was disabled, and probes it.",
+        params: &[("name", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(async move { routing::enable(control, running, &arguments) })
+        }),
+    },
+    Method {
+        name: "gateways.get",
+        summary: "Returns the state, the calls and the statistics of one gateway, and the groups that have it as a member.",
+        params: &[("name", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(async move { routing::get(control, running, &arguments) })
+        }),
+    },
+    Method {
+        name: "gateways.list",
+        summary: "Lists gateways with state, calls and statistics.",
+        params: &[("state", Param::Text, false)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(async move { routing::list(control, running, &arguments) })
+        }),
+    },
+    Method {
+        name: "groups.list",
+        summary: "Lists gateway groups with their members.",
+        params: &[],
+        run: Run::WhenRunning(|control, running, _| {
+            Box::pin(async { Ok(routing::groups(control, running)) })
+        }),
+    },
+    Method {
+        name: "limits.list",
+        summary: "Lists limits for calls with what they admitted and refused.",
+        params: &[],
+        run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(routing::limits(running)) })),
+    },
+    Method {
         name: "location.get",
         summary: "Returns the bindings of one address of record.",
         params: &[("address", Param::Text, true)],
@@ -150,16 +197,61 @@ pub const METHODS: &[Method] = &[
         }),
     },
     Method {
+        name: "prefixes.lookup",
+        summary: "Returns all prefixes of a number in a table, by default `default`; the first one decides.",
+        params: &[("number", Param::Text, true), ("table", Param::Text, false)],
+        run: Run::WhenRunning(|_, running, arguments| {
+            Box::pin(async move { routing::lookup(running, &arguments) })
+        }),
+    },
+    Method {
+        name: "prefixes.reload",
+        summary: "Reads the prefixes again and replaces them as a whole, or changes nothing and names all wrong rows.",
+        params: &[],
+        run: Run::WhenRunning(|control, running, _| Box::pin(routing::reload(control, running))),
+    },
+    Method {
+        name: "prefixes.stats",
+        summary: "Returns the size of the prefix table, where it comes from, and when it was read.",
+        params: &[],
+        run: Run::WhenRunning(|control, running, _| {
+            Box::pin(async { Ok(routing::stats(control, running)) })
+        }),
+    },
+    Method {
         name: "proxy.stats",
         summary: "Returns counters of forwarded requests.",
         params: &[],
         run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(stats::proxy(running)) })),
     },
     Method {
+        name: "routes.explain",
+        summary: "Returns which rule, prefix, groups and gateways a request would take, and why.",
+        params: &[
+            ("uri", Param::Text, true),
+            ("method", Param::Text, false),
+            ("from", Param::Text, false),
+            ("to", Param::Text, false),
+            ("source", Param::Text, false),
+            ("listener", Param::Text, false),
+            ("header", Param::Text, false),
+            ("call_id", Param::Text, false),
+        ],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(async move { routing::explain(control, running, &arguments) })
+        }),
+    },
+    Method {
         name: "rpc.methods",
         summary: "Lists all methods.",
         params: &[],
         run: Run::Always(|_, _| Box::pin(async { Ok(catalogue()) })),
+    },
+    Method {
+        name: "rules.list",
+        summary: "Lists routing rules in order, with what they do and how often they matched.",
+        params: &[],
+        run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(routing::rules(running)) })),
     },
     Method {
         name: "stats.summary",

@@ -102,7 +102,7 @@ const METRICS: &[ServerMetric] = &[
     ServerMetric::family(
         "tandem_refused_total",
         Kind::Counter,
-        "Requests rejected with 403 by policy, by reason",
+        "Requests rejected by policy, with 403 unless something else is said, by reason",
         |server, samples| {
             let running = &server.running;
             samples.by_label(REFUSALS, |reason| {
@@ -114,7 +114,8 @@ const METRICS: &[ServerMetric] = &[
     .details(
         "`reason`: `nameless` (From names a local domain and no user), `impostor` (credentials of another user), `stranger` and \
          `stranger_method` (`proxy.strangers`, `proxy.stranger_methods`; also a NOTIFY inside a call that is not about a transfer), `relay` \
-         (another domain, `proxy.foreign`), `route` (a Route past this server), `path` (a Path from a peer outside `proxy.edge_proxies`)",
+         (another domain, `proxy.foreign`), `route` (a Route past this server), `path` (a Path from a peer outside `proxy.edge_proxies`), \
+         `rule` (a routing rule, with its status), `limit` (a limit of calls, with 503, 486 or 480)",
     ),
     ServerMetric::counter(
         "tandem_refused_full_total",

@@ -15,6 +15,7 @@ mod process;
 mod publishing;
 mod questions;
 mod registrations;
+mod routing;
 mod section;
 mod server;
 mod trace;
@@ -28,7 +29,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 17] = [
+const SECTIONS: [Section; 18] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -39,6 +40,7 @@ const SECTIONS: [Section; 17] = [
     dialogs::SECTION,
     questions::SECTION,
     next_hops::SECTION,
+    routing::SECTION,
     registrations::SECTION,
     calls::RECORDS,
     calls::EVENTS,

@@ -2,6 +2,7 @@
 
 mod documents;
 mod environment;
+mod routing;
 mod sections;
 
 use super::*;

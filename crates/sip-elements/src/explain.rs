@@ -1,0 +1,196 @@
+//! What would happen to a request outside dialogs, and why, for operators. Nothing is sent, counted or taken, and any thread may ask.
+
+use crate::View;
+use crate::phase::policy;
+use crate::routing::route;
+use sip_message::{Message, Method, Uri};
+use sip_routing::Policy;
+use sip_routing::gateway::{Algorithm, Group, State, Verdict};
+use sip_routing::prefix::RouteList;
+use sip_routing::rule::{Authentication, Decision, Rule, Step};
+use sip_transport::selection::Destination;
+use sip_transport::{Flow, Time};
+
+/// What would happen to a request, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Why each rule does not match, up to the first one that does.
+    pub steps: Vec<Step>,
+    /// The rule that decides; `None`: the request is served as if there were no rules.
+    pub rule: Option<Box<str>>,
+    /// How the rule authenticates the sender; `None`: as without rules.
+    pub authentication: Option<Authentication>,
+    /// The Request-URI with the changed number of the rule, before the host of a gateway replaces its host.
+    pub request_uri: Box<[u8]>,
+    /// The named limits that a call passes: of its network and of its rule.
+    pub limits: Vec<Box<str>>,
+    /// Where the request goes.
+    pub way: Way,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Along the route set of the dialog that it proves to belong to. No rule applies.
+    Dialog,
+    /// Nowhere: it is refused.
+    Refused {
+        /// The status code.
+        status: u16,
+        /// The reason phrase; `None`: that of the RFC.
+        reason: Option<Box<str>>,
+    },
+    /// Nowhere: the sender is redirected to these URIs.
+    Redirected(Box<[Box<str>]>),
+    /// To a gateway of these groups, in their order. Without groups, no prefix matches, and the request is refused with 404.
+    Gateways {
+        /// How the groups were found; `None`: the rule names the group.
+        prefixes: Option<Prefixes>,
+        /// The groups.
+        groups: Vec<ExplainedGroup>,
+    },
+    /// To another server.
+    Server(Destination),
+    /// The ordinary way: registrar, location, next hop.
+    Ordinary,
+}
+
+/// The prefixes of a called number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefixes {
+    /// The table that decides; `None` if there is none.
+    pub table: Option<Box<str>>,
+    /// The digits that are compared. Empty if it is no number.
+    pub digits: String,
+    /// The prefixes that match and their groups, the longest first. That one decides.
+    pub candidates: Vec<(String, Vec<Box<str>>)>,
+}
+
+/// A group of gateways, and what the call meets there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedGroup {
+    /// Its name.
+    pub name: Box<str>,
+    /// How the call chooses among members of one priority.
+    pub algorithm: Algorithm,
+    /// The members that the call would try, in this order, and then the others.
+    pub members: Vec<ExplainedMember>,
+}
+
+/// A member of a group, as a call meets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedMember {
+    /// The name of the gateway.
+    pub gateway: Box<str>,
+    /// Its state.
+    pub state: State,
+    /// Whether the call would try it.
+    pub verdict: Verdict,
+}
+
+/// Why a request cannot be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotExplained {
+    /// The bytes are no SIP message.
+    NotSip,
+    /// They are a response, an ACK or a CANCEL, which follow their request.
+    NoRequest,
+}
+
+/// Explains what would happen to a request that arrived on this flow.
+pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation, NotExplained> {
+    let request = Message::parse(bytes).map_err(|_| NotExplained::NotSip)?;
+    if !request.is_request() || matches!(request.method(), Method::Ack | Method::Cancel) {
+        return Err(NotExplained::NoRequest);
+    }
+    let routing = route::preprocess(&request, view, |_, _| false);
+    let written = routing.request_uri.as_deref();
+    let mut explanation = Explanation {
+        steps: Vec::new(),
+        rule: None,
+        authentication: None,
+        request_uri: written.unwrap_or_else(|| request.request_uri()).into(),
+        limits: Vec::new(),
+        way: Way::Dialog,
+    };
+    if routing.in_our_dialog() {
+        return Ok(explanation);
+    }
+    let rules = &view.settings.policy.rules;
+    policy::as_rules_see(&request, &routing, |seen| {
+        let facts = policy::facts(view.settings, seen, source);
+        explanation.steps = rules.explain(&facts);
+        let rule = rules.find(&facts);
+        if let Some(rule) = rule {
+            explanation.rule = Some(rule.name().into());
+            explanation.authentication = rule.authentication();
+            explanation.request_uri = policy::edited(&request, &routing, rule);
+        }
+        explanation.limits = limits(&view.settings.policy, rule, source);
+        let call_id = request.call_id().unwrap_or_default();
+        let called = (&*explanation.request_uri, call_id);
+        explanation.way = way(&view.settings.policy, rule, called, view.now);
+    });
+    Ok(explanation)
+}
+
+fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
+    let network = policy.limits.network(source.remote.ip());
+    let network = network.map(|limit| limit.name().into());
+    let of_rule = rule.and_then(Rule::limit).map(|limit| limit.name.clone());
+    network.into_iter().chain(of_rule).collect()
+}
+
+fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now: Time) -> Way {
+    let explained = |name: &str| {
+        let group = policy.gateways.group(name)?;
+        Some(explained(group, sip_message::home_hash(call_id), now))
+    };
+    match rule.map(Rule::decision) {
+        None | Some(Decision::Local) => Way::Ordinary,
+        Some(Decision::Refuse(refusal)) => Way::Refused {
+            status: refusal.status,
+            reason: refusal.reason.clone(),
+        },
+        Some(Decision::Redirect(uris)) => Way::Redirected(uris.clone()),
+        Some(Decision::Stateless(destination)) => Way::Server(destination.clone()),
+        Some(Decision::Group(reference)) => Way::Gateways {
+            prefixes: None,
+            groups: explained(&reference.name).into_iter().collect(),
+        },
+        Some(Decision::Prefixes(reference)) => {
+            let number = Uri::parse(uri).and_then(|uri| uri.user).unwrap_or_default();
+            let found = policy.prefixes.explain(&reference.name, number);
+            let names = found.candidates.first().map(|longest| longest.routes);
+            let names = names.into_iter().flat_map(RouteList::groups);
+            Way::Gateways {
+                groups: names.filter_map(explained).collect(),
+                prefixes: Some(Prefixes {
+                    table: found.table.map(Into::into),
+                    digits: found.digits,
+                    candidates: found
+                        .candidates
+                        .into_iter()
+                        .map(|it| (it.prefix, it.routes.groups().map(Into::into).collect()))
+                        .collect(),
+                }),
+            }
+        }
+    }
+}
+
+fn explained(group: &Group, call_hash: u64, now: Time) -> ExplainedGroup {
+    let mut members = Vec::new();
+    group.explain(call_hash, now, |gateway, verdict| {
+        members.push(ExplainedMember {
+            gateway: gateway.name().into(),
+            state: gateway.state(now),
+            verdict,
+        });
+    });
+    ExplainedGroup {
+        name: group.name().into(),
+        algorithm: group.algorithm(),
+        members,
+    }
+}

@@ -1,0 +1,310 @@
+//! Applies the operator's policy to requests outside dialogs: which routing rule decides, who may use it, where the request goes, and
+//! whether a limit admits the call.
+//!
+//! What a rule decides is in its response, but never which rule it was.
+
+use super::{Stop, destination};
+use crate::identity::Identity;
+use crate::metrics::Refused;
+use crate::own_response::{Origin, Refusal};
+use crate::proxy::{CallPolicy, GatewayRoute, Onward};
+use crate::routing::{NextHop, Routing, Target};
+use crate::{Settings, WorkerParts};
+use sip_message::{Message, Method, Patch, Uri};
+use sip_routing::Policy;
+use sip_routing::gateway::Group;
+use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
+use sip_routing::rule::{Authentication, Decision, Facts, Rule};
+use sip_transport::{Flow, Protocol};
+use std::sync::Arc;
+
+/// The rule that decides about a request, and the policy that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ruling<'p> {
+    policy: &'p Arc<Policy>,
+    /// `None`: no rule matches, and the request is served as if there were no rules.
+    rule: Option<&'p Rule>,
+}
+
+impl<'p> Ruling<'p> {
+    /// Finds the rule. A match counts when the request arrives, and not again when a parked request continues.
+    pub(crate) fn of(
+        parts: &WorkerParts<'p>,
+        request: &Message<'_>,
+        origin: &Origin,
+        routing: &Routing,
+    ) -> Self {
+        let policy = &parts.settings.policy;
+        if policy.rules.is_empty() {
+            return Self { policy, rule: None };
+        }
+        let is_new = origin.questions_asked == 0;
+        let mut rule = None;
+        as_rules_see(request, routing, |request| {
+            let facts = facts(parts.settings, request, origin.flow);
+            rule = if is_new {
+                policy.rules.first(&facts)
+            } else {
+                policy.rules.find(&facts)
+            };
+        });
+        Self { policy, rule }
+    }
+
+    /// How the sender is authenticated; `None`: as without rules.
+    pub(crate) fn authentication(&self) -> Option<Authentication> {
+        self.rule?.authentication()
+    }
+
+    /// Whether the rule sends the request to a gateway or another server. Only subscribers and trusted peers may use it, unless the
+    /// operator says that the sender is not authenticated.
+    pub(crate) fn leads_out(&self) -> bool {
+        let decision = self.rule.map(Rule::decision);
+        matches!(
+            decision,
+            Some(Decision::Group(_) | Decision::Prefixes(_) | Decision::Stateless(_))
+        )
+    }
+
+    fn limit(&self) -> Option<&'p Arc<Limit>> {
+        let name = &self.rule?.limit()?.name;
+        self.policy.limits.named(name)
+    }
+}
+
+/// Calls `look` with the request as rules see it: with the Request-URI that it is forwarded to. If a strict router has moved that to the
+/// end of the Route, or `maddr` names this server, a caller could otherwise evade rules.
+pub(crate) fn as_rules_see(
+    request: &Message<'_>,
+    routing: &Routing,
+    look: impl FnOnce(&Message<'_>),
+) {
+    let Some(uri) = routing.request_uri.as_deref() else {
+        return look(request);
+    };
+    let mut rewritten = Vec::new();
+    Patch::new(request).request_uri(uri).write(&mut rewritten);
+    match Message::parse(&rewritten) {
+        Ok(rewritten) => look(&rewritten),
+        Err(_) => look(request),
+    }
+}
+
+/// What rules know about a request.
+pub(crate) fn facts<'f, 'm>(
+    settings: &Settings,
+    request: &'f Message<'m>,
+    source: Flow,
+) -> Facts<'f, 'm> {
+    let listener = settings.listeners.get(usize::from(source.listener.0));
+    Facts {
+        request,
+        source: source.remote.ip(),
+        listener: source.listener,
+        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+    }
+}
+
+/// Refuses a request if its rule says so.
+pub(crate) fn refuse(parts: &WorkerParts<'_>, ruling: Ruling<'_>) -> Result<(), Refusal> {
+    let Some(Decision::Refuse(refusal)) = ruling.rule.map(Rule::decision) else {
+        return Ok(());
+    };
+    parts.metrics.refused(Refused::Rule);
+    Err(Refusal::Rule {
+        status: refusal.status,
+        reason: refusal.reason.clone(),
+        retry_after: refusal.retry_after,
+    })
+}
+
+/// Refuses a REGISTER if its rule says so, or if there are more than the limit of the rule admits in a second.
+pub(crate) fn admit_registration(
+    parts: &WorkerParts<'_>,
+    ruling: Ruling<'_>,
+) -> Result<(), Refusal> {
+    refuse(parts, ruling)?;
+    let charged = ruling.limit().map_or(Ok(()), |it| it.charge(parts.now));
+    charged.map_err(|_| {
+        parts.metrics.refused(Refused::Limit);
+        too_many(parts, Scope::Rule, Excess::Rate)
+    })
+}
+
+/// Redirects a request if its rule says so (RFC 3261 section 8.3). A sender that has proven nothing gets only as many contacts as its
+/// request has room for: the response could otherwise be much longer than a request with a forged source.
+pub(crate) fn redirect(
+    request: &Message<'_>,
+    origin: &Origin,
+    ruling: Ruling<'_>,
+) -> Result<(), Refusal> {
+    let Some(Decision::Redirect(uris)) = ruling.rule.map(Rule::decision) else {
+        return Ok(());
+    };
+    let mut room = if origin.is_stranger() {
+        request.bytes().len()
+    } else {
+        usize::MAX
+    };
+    let mut fits = |uri: &str| {
+        let left = room.checked_sub(uri.len());
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let fitting = uris.iter().take_while(|uri| fits(uri));
+    Err(Refusal::Redirect(fitting.cloned().collect()))
+}
+
+/// Where a request goes: as its rule says, else as without rules. It leads somewhere.
+pub(crate) fn find(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    routing: &Routing,
+    identity: &Identity,
+    ruling: Ruling<'_>,
+) -> Result<Onward, Stop> {
+    let Some(rule) = ruling.rule else {
+        return Ok(destination::find(parts, request, routing, identity)?.into());
+    };
+    let edited = edited(request, routing, rule);
+    if Uri::parse(&edited).is_none() {
+        return Err(Refusal::Because(400, "Bad Request-URI").into());
+    }
+    let mut policy = CallPolicy {
+        is_trusted: rule.authentication() == Some(Authentication::Trust),
+        ..CallPolicy::default()
+    };
+    if rule.limit().is_some() || !rule.header_edits().is_empty() {
+        policy.rule = Some((Arc::clone(ruling.policy), rule.number()));
+    }
+    let groups = match rule.decision() {
+        Decision::Group(reference) => {
+            refuse_outsiders(parts, routing, identity, ruling)?;
+            ruling.groups([&*reference.name])
+        }
+        Decision::Prefixes(reference) => {
+            refuse_outsiders(parts, routing, identity, ruling)?;
+            let uri = Uri::parse(&edited);
+            let number = uri.and_then(|uri| uri.user).unwrap_or_default();
+            let found = ruling.policy.prefixes.lookup(&reference.name, number);
+            // RFC 3398 section 7.2.4.1: no route to the destination.
+            let found = found.ok_or(Refusal::Status(404))?;
+            ruling.groups(found.routes.groups())
+        }
+        Decision::Stateless(destination) => {
+            refuse_outsiders(parts, routing, identity, ruling)?;
+            let target = Target {
+                next_hop: Some(NextHop::Server(destination.clone())),
+                ..destination::straight(&edited)
+            };
+            return Ok(Onward::new(vec![target], policy));
+        }
+        Decision::Local | Decision::Refuse(_) | Decision::Redirect(_) => {
+            let routing = Routing {
+                request_uri: Some(edited),
+                ..routing.clone()
+            };
+            let targets = destination::find(parts, request, &routing, identity)?;
+            return Ok(Onward::new(targets, policy));
+        }
+    };
+    if groups.is_empty() {
+        return Err(Refusal::Because(503, "No gateway is available").into());
+    }
+    let call_id = request.call_id().unwrap_or_default();
+    policy.route = Some(GatewayRoute::new(groups, call_id, edited));
+    Ok(Onward::new(Vec::new(), policy))
+}
+
+impl Ruling<'_> {
+    fn groups<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<Arc<Group>> {
+        let gateways = &self.policy.gateways;
+        let groups = names.into_iter().filter_map(|name| gateways.group(name));
+        groups.cloned().collect()
+    }
+}
+
+/// The Request-URI with the changed number of the rule.
+pub(crate) fn edited(request: &Message<'_>, routing: &Routing, rule: &Rule) -> Box<[u8]> {
+    let uri = routing.request_uri.as_deref();
+    let uri = uri.unwrap_or_else(|| request.request_uri());
+    let mut edited = Vec::new();
+    match (rule.number_edit(), Uri::parse(uri)) {
+        (Some(edit), Some(parsed)) if edit.write(&parsed, &mut edited) => edited.into(),
+        _ => uri.into(),
+    }
+}
+
+/// Rejects a request that its rule sends to a gateway, unless it comes from a subscriber or a trusted peer: others would call at the
+/// expense of the operator. A rule may say that its senders are not authenticated. A Route to another server would make the gateway
+/// forward the request in our name.
+fn refuse_outsiders(
+    parts: &WorkerParts<'_>,
+    routing: &Routing,
+    identity: &Identity,
+    ruling: Ruling<'_>,
+) -> Result<(), Refusal> {
+    let is_known = matches!(identity, Identity::Subscriber(_) | Identity::Peer);
+    if !is_known && ruling.authentication() != Some(Authentication::Never) {
+        return Err(destination::no_relay(parts));
+    }
+    if routing.next_route.is_some() {
+        return Err(destination::foreign_route(parts));
+    }
+    Ok(())
+}
+
+/// Admits a new call to the limits. `None` if there are no limits, or if the request is no call.
+pub(crate) fn admit(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    source: Flow,
+    identity: &Identity,
+    ruling: Ruling<'_>,
+) -> Result<Option<Permits>, Refusal> {
+    let limits = &ruling.policy.limits;
+    if request.method() != Method::Invite || limits.is_unlimited() {
+        return Ok(None);
+    }
+    let call = Call {
+        source: source.remote.ip(),
+        subscriber: match identity {
+            Identity::Subscriber(address) => Some(address),
+            _ => None,
+        },
+        rule: ruling.limit().map(AsRef::as_ref),
+    };
+    let admitted = limits.admit(&call, parts.now);
+    admitted
+        .map(Some)
+        .map_err(|Excessive { scope, excess, .. }| {
+            parts.metrics.refused(Refused::Limit);
+            too_many(parts, scope, excess)
+        })
+}
+
+/// The response to a call that a limit refuses.
+///
+/// - A limit that many senders share: 503 with `Retry-After`. A proxy or trunk upstream then tries another server (RFC 3261 section
+///   21.5.4).
+/// - The limit of one subscriber: 486 if it has too many calls, 480 with `Retry-After` if it begins too many in a second. After a 503, a
+///   proxy upstream would not send the calls of others either.
+fn too_many(parts: &WorkerParts<'_>, scope: Scope, excess: Excess) -> Refusal {
+    const CALLS: &str = "Too many calls";
+    const RATE: &str = "Too many new calls";
+    let retry_after = match excess {
+        Excess::Rate => 1,
+        Excess::Calls => parts.settings.limits.retry_after,
+    };
+    let (status, reason) = match (scope, excess) {
+        (Scope::Subscriber, Excess::Calls) => return Refusal::Because(486, CALLS),
+        (Scope::Subscriber, Excess::Rate) => (480, RATE),
+        (_, Excess::Rate) => (503, RATE),
+        (_, Excess::Calls) => (503, CALLS),
+    };
+    Refusal::Rule {
+        status,
+        reason: Some(reason.into()),
+        retry_after: Some(retry_after),
+    }
+}

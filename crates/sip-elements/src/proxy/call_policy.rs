@@ -1,0 +1,105 @@
+//! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
+
+use super::gateways::GatewayRoute;
+use super::places::Places;
+use crate::routing::Target;
+use sip_routing::Policy;
+use sip_routing::limit::Permits;
+use sip_routing::rule::Rule;
+use sip_transport::Time;
+use std::sync::Arc;
+
+/// Where a request goes, and what the policy says about it.
+#[derive(Debug, Default)]
+pub struct Onward {
+    /// The targets. Empty if the request goes to gateways.
+    pub(super) targets: Vec<Target>,
+    pub(super) policy: Option<Box<CallPolicy>>,
+}
+
+/// What the policy says about a request. It lives as long as the response context.
+#[derive(Debug, Default)]
+pub(crate) struct CallPolicy {
+    /// The places in the limits, until a dialog takes them.
+    pub(crate) permits: Option<Permits>,
+    /// The gateways that the request may go to.
+    pub(crate) route: Option<GatewayRoute>,
+    /// The rule that decided, by its number in the rules of this policy. `None` if nothing of it is needed any more.
+    pub(crate) rule: Option<(Arc<Policy>, usize)>,
+    /// The sender is trusted, and so is the identity that it asserts.
+    pub(crate) is_trusted: bool,
+}
+
+impl CallPolicy {
+    /// The rule that decided.
+    pub(super) fn rule(&self) -> Option<&Rule> {
+        let (policy, number) = self.rule.as_ref()?;
+        policy.rules.get(*number)
+    }
+
+    /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
+    pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
+        let permits = self.permits.take();
+        let limit = self.rule.as_ref().and_then(|(policy, number)| {
+            let limit = policy.rules.get(*number)?.limit()?;
+            Some(&*limit.name)
+        });
+        let route = self.route.as_mut();
+        let gateway = route.and_then(|route| route.answered(branch, status, now));
+        let (place, gateway) = gateway.unzip();
+        Some(Holding {
+            places: Places::new(permits, place)?,
+            gateway: gateway.map_or("", |gateway| gateway.name()),
+            limit: limit.unwrap_or_default(),
+        })
+    }
+}
+
+/// What a dialog holds from its 2xx on, and what a restart needs to restore it.
+#[derive(Debug)]
+pub(super) struct Holding<'n> {
+    pub(super) places: Places,
+    /// The name of the gateway; empty if there is none.
+    pub(super) gateway: &'n str,
+    /// The name of the limit of the rule; empty if there is none.
+    pub(super) limit: &'n str,
+}
+
+impl From<Vec<Target>> for Onward {
+    fn from(targets: Vec<Target>) -> Self {
+        Self {
+            targets,
+            policy: None,
+        }
+    }
+}
+
+impl Onward {
+    /// These targets, with what the policy says.
+    pub(crate) fn new(targets: Vec<Target>, policy: CallPolicy) -> Self {
+        let policy = policy.is_needed().then(|| Box::new(policy));
+        Self { targets, policy }
+    }
+
+    /// Whether it holds places in limits.
+    pub(crate) fn holds_places(&self) -> bool {
+        self.policy.as_deref().is_some_and(CallPolicy::holds_places)
+    }
+
+    /// The same, holding these places in the limits.
+    #[must_use]
+    pub(crate) fn with_permits(mut self, permits: Permits) -> Self {
+        self.policy.get_or_insert_default().permits = Some(permits);
+        self
+    }
+}
+
+impl CallPolicy {
+    pub(super) const fn holds_places(&self) -> bool {
+        self.permits.is_some()
+    }
+
+    const fn is_needed(&self) -> bool {
+        self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
+    }
+}

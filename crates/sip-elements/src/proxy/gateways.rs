@@ -1,0 +1,459 @@
+//! The gateways of a request: which one it tries, when it tries the next one, and what each outcome says about a gateway.
+//!
+//! A gateway is chosen when a branch is to be launched. All its candidates (RFC 3263) belong to that choice. The place there is given
+//! back when the last candidate has failed; a 2xx passes it to the dialog.
+
+use super::context::{Context, ContextScope};
+use super::cursor::retry_after;
+use crate::metrics::GatewayFailover;
+use crate::routing::failure::Failure;
+use crate::routing::target::{NextHop, Target};
+use sip_message::{Message, Scheme, Uri, home_hash};
+use sip_routing::gateway::{Choice, Gateway, Group, NoRates, Outcome, Place, TriedSet};
+use sip_transport::Time;
+use sip_transport::selection::Destination;
+use smallvec::SmallVec;
+use std::io::Write as _;
+use std::sync::Arc;
+
+/// Parameters of a Request-URI that say how to reach its host. They do not apply to a gateway.
+const OF_HOST: [&[u8]; 5] = [b"transport", b"maddr", b"ttl", b"lr", b"method"];
+
+/// The gateways that a request may go to, and those that it has tried.
+#[derive(Debug)]
+pub(crate) struct GatewayRoute {
+    /// The groups that may still have a member for it, the next one last.
+    groups: Vec<Arc<Group>>,
+    /// The members of the next group that it has tried.
+    tried: TriedSet,
+    call_hash: u64,
+    /// The Request-URI. Its host is replaced for each gateway.
+    uri: Box<[u8]>,
+    attempts: SmallVec<[Attempt; 1]>,
+    state: State,
+    /// The caller has received a session description from a gateway before the 2xx.
+    has_early_media: bool,
+}
+
+/// A gateway that the request has been sent to.
+#[derive(Debug)]
+struct Attempt {
+    gateway: Arc<Gateway>,
+    /// The first branch that belongs to it.
+    first_branch: u8,
+    place: Option<Place>,
+    /// A provisional response other than 100 has come from it.
+    has_rung: bool,
+    /// The gateway knows the outcome.
+    is_reported: bool,
+    /// A dialog has the place.
+    is_answered: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The next gateway may be chosen. The reason if another one has failed.
+    Open(Option<GatewayFailover>),
+    /// The last attempt is under way.
+    Trying,
+    /// No other gateway is tried.
+    Closed,
+}
+
+impl GatewayRoute {
+    /// A route over these groups in their order.
+    pub(crate) fn new(mut groups: Vec<Arc<Group>>, call_id: &[u8], uri: Box<[u8]>) -> Self {
+        groups.reverse();
+        Self {
+            groups,
+            tried: TriedSet::default(),
+            call_hash: home_hash(call_id),
+            uri,
+            attempts: SmallVec::new(),
+            state: State::Open(None),
+            has_early_media: false,
+        }
+    }
+
+    /// Chooses the next gateway. Branches from `first_branch` on belong to it.
+    fn choose(&mut self, now: Time, first_branch: u8) -> Option<Target> {
+        while let Some(group) = self.groups.last() {
+            let choice = group.choose(self.call_hash, self.tried, now, &mut NoRates);
+            let Some(choice) = choice else {
+                self.leave_group();
+                continue;
+            };
+            let Choice {
+                member,
+                gateway,
+                place,
+                ..
+            } = choice;
+            let gateway = Arc::clone(gateway);
+            self.tried.insert(member);
+            let target = target(&self.uri, gateway.destination());
+            self.attempts.push(Attempt {
+                gateway,
+                first_branch,
+                place: Some(place),
+                has_rung: false,
+                is_reported: false,
+                is_answered: false,
+            });
+            self.state = State::Trying;
+            return Some(target);
+        }
+        self.state = State::Closed;
+        None
+    }
+
+    /// Continues with the next group. A gateway that was tried as a member of another group is not tried again.
+    fn leave_group(&mut self) {
+        self.groups.pop();
+        self.tried = TriedSet::default();
+        let Some(group) = self.groups.last() else {
+            return;
+        };
+        for ((gateway, _, _), number) in group.members().zip(0..) {
+            let is_same = |attempt: &Attempt| Arc::ptr_eq(&attempt.gateway, gateway);
+            if self.attempts.iter().any(is_same) {
+                self.tried.insert(number);
+            }
+        }
+    }
+
+    /// Whether another gateway would take the request if the present one failed with this outcome.
+    fn has_other(&self, outcome: Outcome, now: Time, most: usize) -> bool {
+        let Some(attempt) = self.trying() else {
+            return false;
+        };
+        let rules = attempt.gateway.failover();
+        let untried = || {
+            let (next, others) = self.groups.split_last()?;
+            let none = TriedSet::default();
+            let in_others = |group: &Arc<Group>| group.has_next(self.call_hash, none, now);
+            let is_found = next.has_next(self.call_hash, self.tried, now);
+            Some(is_found || others.iter().any(in_others))
+        };
+        self.attempts.len() < most
+            && rules.should_fail_over(outcome, self.has_early_media)
+            && untried().unwrap_or(false)
+    }
+
+    /// Whether the request may have to be sent once more.
+    fn may_repeat(&self) -> bool {
+        let untried = |group: &Arc<Group>| group.members().len() > self.tried.len() as usize;
+        self.state != State::Closed
+            && (self.groups.len() > 1 || self.groups.last().is_some_and(untried))
+    }
+
+    fn trying(&self) -> Option<&Attempt> {
+        let last = self.attempts.last();
+        last.filter(|_| self.state == State::Trying)
+    }
+
+    fn trying_mut(&mut self) -> Option<&mut Attempt> {
+        let last = self.attempts.last_mut();
+        last.filter(|_| self.state == State::Trying)
+    }
+
+    /// Ends the present attempt. Without `goes_on`, it is the last one.
+    fn end(&mut self, outcome: Outcome, goes_on: bool, now: Time) {
+        let has_early_media = self.has_early_media;
+        let Some(attempt) = self.trying_mut() else {
+            return;
+        };
+        attempt.report(outcome, now);
+        attempt.place = None;
+        let rules = attempt.gateway.failover();
+        self.state = if goes_on && rules.should_fail_over(outcome, has_early_media) {
+            State::Open(Some(GatewayFailover::of(outcome)))
+        } else {
+            State::Closed
+        };
+    }
+
+    /// Handles a 2xx in this branch. Returns the place that the dialog gets, and the name of the gateway. A gateway that was given up may
+    /// answer all the same.
+    pub(super) fn answered(
+        &mut self,
+        branch: u8,
+        status: u16,
+        now: Time,
+    ) -> Option<(Place, &Arc<Gateway>)> {
+        let attempts = self.attempts.iter_mut();
+        let attempt = attempts
+            .rev()
+            .find(|attempt| attempt.first_branch <= branch)?;
+        attempt.report(Outcome::status(status), now);
+        if attempt.is_answered {
+            return None;
+        }
+        attempt.is_answered = true;
+        let place = attempt.place.take();
+        let place = place.unwrap_or_else(|| attempt.gateway.occupy());
+        Some((place, &attempt.gateway))
+    }
+}
+
+impl Attempt {
+    /// Reports the first final outcome.
+    fn report(&mut self, outcome: Outcome, now: Time) {
+        if !self.is_reported {
+            self.is_reported = true;
+            self.gateway.call_ended(outcome, now);
+        }
+    }
+}
+
+impl Context {
+    fn gateways(&self) -> Option<&GatewayRoute> {
+        self.policy.as_ref()?.route.as_ref()
+    }
+
+    fn gateways_mut(&mut self) -> Option<&mut GatewayRoute> {
+        self.policy.as_mut()?.route.as_mut()
+    }
+
+    /// Adds the target of the next gateway, if there is one for the request.
+    pub(super) fn choose_gateway(&mut self, scope: &ContextScope<'_, '_>) -> bool {
+        let is_wanted = !self.is_concluded && self.cancelled_by.is_none();
+        let first_branch = self.branches.len().min(usize::from(u8::MAX)) as u8;
+        let most = scope.parts.settings.proxy.max_targets.max(1);
+        let is_invite = self.is_invite;
+        let Some(route) = self.gateways_mut() else {
+            return false;
+        };
+        let State::Open(reason) = route.state else {
+            return false;
+        };
+        if !is_wanted || route.attempts.len() >= most {
+            return false;
+        }
+        let Some(target) = route.choose(scope.parts.now, first_branch) else {
+            self.note_failure(Failure::NoGateway);
+            return false;
+        };
+        if !is_invite && let Some(attempt) = route.trying_mut() {
+            // Only calls count.
+            attempt.place = None;
+        }
+        if let Some(reason) = reason {
+            scope.parts.metrics.failed_over(reason);
+        }
+        self.targets.push(target);
+        true
+    }
+
+    /// Whether another gateway is chosen when nothing is pending.
+    pub(super) fn wants_gateway(&self) -> bool {
+        self.gateways()
+            .is_some_and(|route| matches!(route.state, State::Open(_)))
+    }
+
+    /// Whether the request goes to gateways.
+    pub(super) fn goes_to_gateways(&self) -> bool {
+        self.gateways().is_some()
+    }
+
+    /// Whether another gateway can replace the present one if that stays silent.
+    pub(super) fn has_other_gateway(&self, scope: &ContextScope<'_, '_>) -> bool {
+        let most = scope.parts.settings.proxy.max_targets;
+        let route = self.gateways();
+        route.is_some_and(|route| route.has_other(Outcome::Timeout, scope.parts.now, most))
+    }
+
+    /// Whether the request may have to be sent to another gateway.
+    pub(super) fn may_repeat_to_gateway(&self) -> bool {
+        self.gateways().is_some_and(GatewayRoute::may_repeat)
+    }
+
+    /// Notes that the present gateway has sent a provisional response other than 100.
+    pub(super) fn note_gateway_rings(&mut self, branch: u8) {
+        if let Some(attempt) = self.gateways_mut().and_then(GatewayRoute::trying_mut)
+            && attempt.first_branch <= branch
+        {
+            attempt.has_rung = true;
+        }
+    }
+
+    /// Notes that the caller has received a provisional response with a session description.
+    pub(super) fn note_early_media(&mut self, response: &Message<'_>) {
+        if !response.body().is_empty()
+            && let Some(route) = self.gateways_mut()
+        {
+            route.has_early_media = true;
+        }
+    }
+
+    /// Ends the attempt at a gateway without a response. `branch` is `None` if it was not even sent.
+    pub(super) fn gateway_failed(
+        &mut self,
+        scope: &ContextScope<'_, '_>,
+        branch: Option<u8>,
+        failure: Failure,
+    ) {
+        let is_unwanted = self.cancelled_by.is_some() || self.is_concluded;
+        let Some(attempt) = self.gateways().and_then(GatewayRoute::trying) else {
+            return;
+        };
+        let outcome = outcome_of(failure, attempt.has_rung || is_unwanted);
+        self.end_gateway(scope, branch, outcome);
+    }
+
+    /// Ends the attempt at a gateway with its final response.
+    pub(super) fn gateway_refused(
+        &mut self,
+        scope: &ContextScope<'_, '_>,
+        branch: u8,
+        response: &Message<'_>,
+    ) {
+        let outcome = Outcome::Response {
+            status: response.status(),
+            retry_after: retry_after(response),
+        };
+        self.end_gateway(scope, Some(branch), outcome);
+    }
+
+    fn end_gateway(&mut self, scope: &ContextScope<'_, '_>, branch: Option<u8>, outcome: Outcome) {
+        let goes_on = !self.is_concluded && self.cancelled_by.is_none();
+        let Some(route) = self.gateways_mut() else {
+            return;
+        };
+        let is_of = |attempt: &Attempt| branch.is_none_or(|branch| attempt.first_branch <= branch);
+        if route.trying().is_some_and(is_of) {
+            route.end(outcome, goes_on, scope.parts.now);
+        }
+    }
+
+    /// Ends an attempt whose outcome will not be known.
+    pub(super) fn leave_gateway(&mut self, now: Time) {
+        if let Some(route) = self.gateways_mut() {
+            route.end(Outcome::Abandoned, false, now);
+        }
+    }
+
+    /// Keeps the failure of a request that may be too large for datagrams from counting against its gateway.
+    pub(super) fn excuse_gateway(&mut self, now: Time) {
+        if let Some(attempt) = self.gateways_mut().and_then(GatewayRoute::trying_mut) {
+            attempt.report(Outcome::Abandoned, now);
+        }
+    }
+}
+
+/// What a failure says about the gateway. What the caller can bring about says nothing: a CANCEL, a phone that rings for too long, a URI
+/// that needs TLS.
+const fn outcome_of(failure: Failure, is_excused: bool) -> Outcome {
+    match failure {
+        Failure::Timeout if is_excused => Outcome::Abandoned,
+        Failure::Timeout => Outcome::Timeout,
+        Failure::Unreachable | Failure::Unlocated | Failure::Unresolved | Failure::Gone => {
+            Outcome::TransportError
+        }
+        Failure::Overloaded
+        | Failure::UnsupportedScheme
+        | Failure::BadRoute
+        | Failure::OffLimits
+        | Failure::NotSecure
+        | Failure::NoGateway
+        | Failure::Cancelled => Outcome::Abandoned,
+    }
+}
+
+fn target(uri: &[u8], destination: &Destination) -> Target {
+    Target {
+        uri: uri_at(uri, destination),
+        q: 1000,
+        route: Box::default(),
+        next_hop: Some(NextHop::Server(destination.clone())),
+        listener: None,
+        flow: None,
+        is_owned: false,
+        instance: 0,
+    }
+}
+
+/// The Request-URI towards a gateway: the called number, and the host and port of the gateway, as carriers expect. A `tel` URI becomes a
+/// `sip` URI (RFC 3261 section 19.1.6). A URI without a host, such as `urn:service:sos`, stays as it is.
+fn uri_at(uri: &[u8], destination: &Destination) -> Box<[u8]> {
+    let Some(parsed) = Uri::parse(uri) else {
+        return uri.into();
+    };
+    let scheme: &[u8] = match parsed.scheme {
+        Scheme::Sip | Scheme::Tel => b"sip:",
+        Scheme::Sips => b"sips:",
+        Scheme::Other(_) => return uri.into(),
+    };
+    let is_tel = parsed.scheme == Scheme::Tel;
+    let mut at = Vec::with_capacity(uri.len() + destination.host.len() + 16);
+    at.extend_from_slice(scheme);
+    if let Some(user) = parsed.user {
+        at.extend_from_slice(user);
+        if is_tel {
+            at.extend_from_slice(parsed.params.as_bytes());
+        }
+        at.push(b'@');
+    }
+    at.extend_from_slice(destination.host.as_bytes());
+    if let Some(port) = destination.port {
+        // Writing to a vector cannot fail.
+        let _ = write!(at, ":{port}");
+    }
+    if is_tel {
+        at.extend_from_slice(b";user=phone");
+        return at.into();
+    }
+    for (name, value) in parsed.params.iter() {
+        if OF_HOST.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+            continue;
+        }
+        at.push(b';');
+        at.extend_from_slice(name);
+        if let Some(value) = value {
+            at.push(b'=');
+            at.extend_from_slice(value);
+        }
+    }
+    at.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_stays_and_the_host_becomes_that_of_the_gateway() {
+        let destination = |text: &str| {
+            let uri = Uri::parse(text.as_bytes()).expect("a URI");
+            Destination::of_uri(&uri).expect("a destination")
+        };
+        for (uri, at, expected) in [
+            (
+                "sip:+4989@example.org;user=phone",
+                "sip:192.0.2.50",
+                "sip:+4989@192.0.2.50;user=phone",
+            ),
+            (
+                "sip:49:secret@example.org:5070;transport=tcp;maddr=192.0.2.9;x=1?a=b",
+                "sip:gw.example.net:5080;transport=tls",
+                "sip:49@gw.example.net:5080;x=1",
+            ),
+            ("sips:49@h", "sip:[2001:db8::1]", "sips:49@[2001:db8::1]"),
+            (
+                "tel:+4989;ext=2",
+                "sip:192.0.2.50",
+                "sip:+4989;ext=2@192.0.2.50;user=phone",
+            ),
+            (
+                "sip:49;rn=+1@h",
+                "sip:192.0.2.50",
+                "sip:49;rn=+1@192.0.2.50",
+            ),
+            ("sip:h", "sip:192.0.2.50", "sip:192.0.2.50"),
+            ("urn:service:sos", "sip:192.0.2.50", "urn:service:sos"),
+        ] {
+            let written = uri_at(uri.as_bytes(), &destination(at));
+            assert_eq!(String::from_utf8_lossy(&written), expected, "{uri}");
+        }
+    }
+}

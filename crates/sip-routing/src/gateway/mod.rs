@@ -1,0 +1,52 @@
+//! Gateways: the servers that new calls go to, their health, and the groups that calls choose from.
+//!
+//! ```text
+//! descriptions ── Gateways::new ──▶ Gateways ──▶ Group::choose ──▶ Choice: gateway, place
+//!                     ▲ previous                                     │ call_ended
+//!                     └──────── state by name ◀──────────────────────┘ probed ◀── due_probes
+//! ```
+//!
+//! - **What the configuration says is immutable.** [`Gateways`] is replaced as a whole.
+//! - **What happens to calls belongs to the name of a gateway**: live calls, statistics, and whether an operator disabled it. The next
+//!   configuration takes it over.
+//! - **Health belongs to the name and the destination.** A gateway whose destination changes keeps its statistics and starts unprobed.
+//! - **All workers choose and report at once**, without a lock and without allocating. The control plane sends the probes.
+
+mod algorithm;
+mod check;
+mod choose;
+mod description;
+mod error;
+mod explain;
+mod failover;
+mod gateways;
+mod group;
+mod health;
+mod outcome;
+mod place;
+mod probing;
+mod server;
+mod statistics;
+mod status_set;
+mod tried;
+mod view;
+mod word;
+
+pub use choose::{Admission, Choice, NoRates, Skip};
+pub use description::{
+    Algorithm, AllInactive, GatewayDescription, GroupDescription, HealthRules, MemberDescription,
+    MissWeights,
+};
+pub use error::GatewayError;
+pub use explain::Verdict;
+pub use failover::FailoverRules;
+pub use gateways::{Descriptions, Gateways, MAX_GATEWAYS, MAX_GROUPS};
+pub use group::{Group, MAX_MEMBERS};
+pub use health::{Change, State};
+pub use outcome::Outcome;
+pub use place::Place;
+pub use server::Gateway;
+pub use statistics::Statistics;
+pub use status_set::{BadStatusSet, StatusSet};
+pub use tried::TriedSet;
+pub use view::GatewayView;

@@ -1,0 +1,9 @@
+//! Routing rules: what matches, what is reported, what reloads keep.
+
+mod header_edits;
+mod hostile;
+mod matching;
+mod mistakes;
+mod properties;
+mod reloads;
+mod requests;

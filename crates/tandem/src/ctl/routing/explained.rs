@@ -1,0 +1,67 @@
+//! The result of `routes.explain` as text.
+use super::limits::Rule;
+use super::prefixes::Found;
+use crate::ctl::table::Table;
+use serde::Deserialize;
+use std::fmt;
+
+/// What would become of a request.
+#[derive(Deserialize)]
+pub(super) struct Explained {
+    steps: Vec<Step>,
+    rule: Option<Rule>,
+    request_uri: String,
+    limits: Vec<String>,
+    prefixes: Option<Found>,
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    why: String,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    members: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    gateway: String,
+    verdict: String,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut steps = Table::default();
+        for (number, step) in (1..).zip(&self.steps) {
+            steps.row([&number, &step.why]);
+        }
+        steps.fmt(formatter)?;
+        let mut facts = Table::default();
+        match &self.rule {
+            Some(rule) => facts.row([&"action", &rule.described()]),
+            None => facts.row([&"action", &"no rule matches: the ordinary way"]),
+        }
+        facts.row([&"Request-URI", &self.request_uri]);
+        if !self.limits.is_empty() {
+            facts.row([&"limits", &self.limits.join(", ")]);
+        }
+        write!(formatter, "\n{facts}")?;
+        if let Some(prefixes) = &self.prefixes {
+            write!(formatter, "\n{prefixes}")?;
+        }
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        let mut members = Table::new(["GROUP", "GATEWAY", "VERDICT"]);
+        for group in &self.groups {
+            for member in &group.members {
+                members.row([&group.name, &member.gateway, &member.verdict]);
+            }
+        }
+        write!(formatter, "\n{members}")
+    }
+}
