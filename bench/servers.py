@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
+from . import routed
 from .settings import ROOT, BenchError, on_core, program
 
 TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
@@ -24,6 +25,8 @@ DOMAIN = "tandem.localhost"
 # More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
 START_WITHIN = 20
+# The configuration of Kamailio between gateways.
+ROUTED = "routed.cfg"
 # The file of Tandem's call records.
 RECORDS = "calls.jsonl"
 # One machine plays all phones, in some parts from few addresses. The limits per source must not affect a figure: by default, an unproven source
@@ -242,16 +245,18 @@ def kamailio_command(settings, defines=(), allocator="fm", children=1, config="k
     folder = settings.folder
     text = (ROOT / "bench" / "kamailio" / config).read_text()
     path = folder / "kamailio.cfg"
-    path.write_text(text.replace("TLS_CONFIG", str(folder / "tls.cfg")))
+    if config == ROUTED:
+        routed.write_for_kamailio(folder)
+    path.write_text(text.replace("TLS_CONFIG", str(folder / "tls.cfg")).replace("FOLDER", str(folder)))
     chosen = ["-x", allocator] if allocator else []
     named = [argument for define in defines for argument in ("-A", define)]
     return ["kamailio", "-DD", "-E", "-f", str(path), "-m", "2048", "-M", "64", "-n", str(children), "-Y", str(folder),
             "-P", str(folder / "kamailio.pid"), *chosen, *named]
 
 
-def kamailio(settings, defines=(), allocator="fm", children=1):
+def kamailio(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):
     """Kamailio over UDP."""
-    command = kamailio_command(settings, defines, allocator, children)
+    command = kamailio_command(settings, defines, allocator, children, config)
     return Server("kamailio", on_core(settings.server_core, command), settings.folder, KAMAILIO, lambda pid: has_forked(pid, KAMAILIO))
 
 
