@@ -37,23 +37,25 @@ group = "carriers"
 """
 
 
-def prefixes():
-    """300,000 different prefixes of two to eight digits, in no order. A number of a phone matches three of them."""
+def prefixes(count):
+    """So many different prefixes of two to eight digits, in blocks of ten neighbours, as in number plans; the blocks are in no order. A number of a
+    phone matches three of them."""
     yield from ("49", "4930", *OWN)
-    left, number = PREFIXES - 2 - len(OWN), 0
+    left, number = count - 2 - len(OWN), 0
     while left:
         number += 1
-        prefix = str(10_000_000 + number * 2_654_435_761 % 90_000_000)
-        if not prefix.startswith("4930"):
-            left -= 1
-            yield prefix
+        block = str(1_000_000 + number * 2_654_435_761 % 9_000_000)
+        if not block.startswith("4930"):
+            neighbours = range(min(10, left))
+            left -= len(neighbours)
+            yield from (f"{block}{digit}" for digit in neighbours)
 
 
-def border(folder):
+def border(folder, count=PREFIXES):
     """The configuration of Tandem for W6."""
-    file = folder / "prefixes.csv"
+    file = folder / f"prefixes-{count}.csv"
     if not file.exists():
-        file.write_text("prefix,groups\n" + "".join(f"{prefix},carriers\n" for prefix in prefixes()))
+        file.write_text("prefix,groups\n" + "".join(f"{prefix},carriers\n" for prefix in prefixes(count)))
     return f'[prefixes]\nsource = "file"\nfile = "{file}"\n{gateways()}{GROUP}{BORDER}'
 
 
@@ -67,13 +69,14 @@ def gateways():
     return "".join(f'[[gateway]]\nname = "carrier-{number}"\ndestination = "{uri}"\n' for number, uri in declared)
 
 
-def write_for_kamailio(folder):
-    """The list of dispatcher, and the table of mtree in the format of db_text."""
+def write_for_kamailio(folder, count=PREFIXES):
+    """The list of dispatcher, and the table of mtree in the format of db_text. Returns the folder of the table."""
     (folder / "dispatcher.list").write_text("".join(f"1 {uri}\n" for uri in GATEWAYS))
-    tables = folder / "tables"
+    tables = folder / f"tables-{count}"
     if tables.exists():
-        return
+        return tables
     tables.mkdir()
     (tables / "version").write_text("table_name(string) table_version(int)\nmtree:1\n")
-    rows = "".join(f"{number}:{prefix}:1\n" for number, prefix in enumerate(prefixes(), 1))
+    rows = "".join(f"{number}:{prefix}:1\n" for number, prefix in enumerate(prefixes(count), 1))
     (tables / "mtree").write_text("id(int,auto) tprefix(string) tvalue(string)\n" + rows)
+    return tables

@@ -94,15 +94,15 @@ def tuned():
 
 def server_for(name, workload, settings):
     """The server of that name, configured for a workload."""
-    config = servers.ROUTED if workload.policy else "kamailio.cfg"
+    kamailio = servers.kamailio_between_gateways if workload.policy else servers.kamailio
     match name:
         case "floor":
             return servers.floor(settings)
         case "kamailio":
             allocator, children = tuned()
-            return servers.kamailio(settings, workload.defines, allocator, children, config)
+            return kamailio(settings, workload.defines, allocator, children)
         case "stock":
-            return servers.kamailio(settings, workload.defines, allocator=None, children=4, config=config)
+            return kamailio(settings, workload.defines, allocator=None, children=4)
         case "before":
             # It may be too old to write records.
             return servers.tandem(settings, challenge=workload.challenge, binary=settings.before)
