@@ -14,7 +14,7 @@ use sip_message::{Message, Method, Patch, Uri};
 use sip_routing::Policy;
 use sip_routing::gateway::Group;
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
-use sip_routing::rule::{Authentication, Decision, Facts, Rule};
+use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
 use sip_transport::{Flow, Protocol};
 use std::sync::Arc;
 
@@ -34,20 +34,38 @@ impl<'p> Ruling<'p> {
         origin: &Origin,
         routing: &Routing,
     ) -> Self {
+        let find = if origin.questions_asked == 0 {
+            RuleSet::first
+        } else {
+            RuleSet::find
+        };
+        Self::found_by(find, parts, request, origin.flow, routing)
+    }
+
+    /// Finds the rule of a CANCEL or an ACK: that of its INVITE. The match does not count.
+    pub(crate) fn of_follower(
+        parts: &WorkerParts<'p>,
+        request: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+    ) -> Self {
+        Self::found_by(RuleSet::find, parts, request, source, routing)
+    }
+
+    fn found_by(
+        find: impl FnOnce(&'p RuleSet, &Facts<'_, '_>) -> Option<&'p Rule>,
+        parts: &WorkerParts<'p>,
+        request: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+    ) -> Self {
         let policy = &parts.settings.policy;
-        if policy.rules.is_empty() {
-            return Self { policy, rule: None };
-        }
-        let is_new = origin.questions_asked == 0;
         let mut rule = None;
-        as_rules_see(request, routing, |request| {
-            let facts = facts(parts.settings, request, origin.flow);
-            rule = if is_new {
-                policy.rules.first(&facts)
-            } else {
-                policy.rules.find(&facts)
-            };
-        });
+        if !policy.rules.is_empty() {
+            as_rules_see(request, routing, |request| {
+                rule = find(&policy.rules, &facts(parts.settings, request, source));
+            });
+        }
         Self { policy, rule }
     }
 
@@ -64,6 +82,21 @@ impl<'p> Ruling<'p> {
             decision,
             Some(Decision::Group(_) | Decision::Prefixes(_) | Decision::Stateless(_))
         )
+    }
+
+    /// Whether the rule forwards the request without a transaction.
+    pub(crate) fn is_stateless(&self) -> bool {
+        matches!(self.rule.map(Rule::decision), Some(Decision::Stateless(_)))
+    }
+
+    /// Whether the sender is trusted by its address. It is known without a transaction, and it is no stranger that could make others
+    /// answer a forged address.
+    pub(crate) fn trusts(&self, settings: &Settings, source: Flow) -> bool {
+        match self.authentication() {
+            Some(Authentication::Trust) => true,
+            Some(Authentication::Digest | Authentication::Never) => false,
+            None => settings.proxy.trusted_peers.contains(source.remote.ip()),
+        }
     }
 
     fn limit(&self) -> Option<&'p Arc<Limit>> {
@@ -124,6 +157,11 @@ pub(crate) fn admit_registration(
     ruling: Ruling<'_>,
 ) -> Result<(), Refusal> {
     refuse(parts, ruling)?;
+    charge(parts, ruling)
+}
+
+/// Refuses a request that holds no place in limits if there are more than the limit of its rule admits in a second.
+pub(crate) fn charge(parts: &WorkerParts<'_>, ruling: Ruling<'_>) -> Result<(), Refusal> {
     let charged = ruling.limit().map_or(Ok(()), |it| it.charge(parts.now));
     charged.map_err(|_| {
         parts.metrics.refused(Refused::Limit);
@@ -197,6 +235,7 @@ pub(crate) fn find(
                 next_hop: Some(NextHop::Server(destination.clone())),
                 ..destination::straight(&edited)
             };
+            policy.is_stateless = true;
             return Ok(Onward::new(vec![target], policy));
         }
         Decision::Local | Decision::Refuse(_) | Decision::Redirect(_) => {

@@ -28,6 +28,8 @@ pub(crate) struct CallPolicy {
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
+    /// The rule wants no state of the call: no dialog, no record, no place on its path.
+    pub(crate) is_stateless: bool,
 }
 
 impl CallPolicy {
@@ -100,6 +102,7 @@ impl CallPolicy {
     }
 
     const fn is_needed(&self) -> bool {
-        self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
+        let holds = self.permits.is_some() || self.route.is_some() || self.rule.is_some();
+        holds || self.is_trusted || self.is_stateless
     }
 }

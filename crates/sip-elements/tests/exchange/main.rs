@@ -31,6 +31,7 @@ mod rules;
 mod saving;
 mod session_timers;
 mod shares;
+mod stateless;
 mod streams;
 mod tracing;
 mod trust;

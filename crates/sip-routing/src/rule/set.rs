@@ -25,6 +25,8 @@ pub struct RuleSet {
     index: Index,
     /// The listeners as operators write them.
     listeners: Box<[Box<str>]>,
+    /// A rule forwards without a transaction.
+    forward_statelessly: bool,
 }
 
 /// A compiled rule.
@@ -51,6 +53,7 @@ impl Default for RuleSet {
             rules: Box::default(),
             index: Index::new(&[]),
             listeners: Box::default(),
+            forward_statelessly: false,
         }
     }
 }
@@ -72,6 +75,8 @@ impl RuleSet {
             .collect();
         let conditions: Vec<&Conditions> = compiled.iter().map(|rule| &rule.conditions).collect();
         let index = Index::new(&conditions);
+        let is_stateless = |action: &Action| matches!(action.decision, Decision::Stateless(_));
+        let forward_statelessly = compiled.iter().any(|rule| is_stateless(&rule.action));
         let rules = compiled.into_iter().zip(0..).map(|(rule, number)| Rule {
             number,
             matches: previous
@@ -92,6 +97,7 @@ impl RuleSet {
                 .iter()
                 .map(|it| show_listener(it).into())
                 .collect(),
+            forward_statelessly,
         })
     }
 
@@ -145,6 +151,11 @@ impl RuleSet {
     /// All rules, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
+    }
+
+    /// Whether a rule forwards requests without a transaction.
+    pub const fn forward_statelessly(&self) -> bool {
+        self.forward_statelessly
     }
 
     /// Whether there are no rules.

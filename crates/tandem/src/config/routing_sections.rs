@@ -306,7 +306,8 @@ section! {
 section! {
     /// The next hop of a rule.
     Stateless {
-        /// SIP URI of the next hop.
+        /// SIP URI of the next hop. Requests of trusted peers are forwarded without a transaction
+        /// ([routing](routing.md#stateless-forwarding)).
         reload stateless: String = "sip:192.0.2.9:5060".to_owned(), required();
     }
 }

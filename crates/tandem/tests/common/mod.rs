@@ -244,6 +244,11 @@ impl Phone {
         }
     }
 
+    /// The same phone, at another server.
+    pub fn to(self, server: SocketAddr) -> Self {
+        Self { server, ..self }
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.socket.local_addr().expect("bound")
     }
