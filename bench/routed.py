@@ -1,4 +1,4 @@
-"""What the servers need to send calls to gateways (W5, W5c, W6): the gateways, 300,000 prefixes, and the policy of Tandem.
+"""What the servers need to send calls to gateways (W5, W6): the gateways, 300,000 prefixes, and the policy of Tandem.
 
 The gateways are three addresses of the generator, which answers what comes to any of its addresses. The phones have telephone numbers.
 """
@@ -32,7 +32,7 @@ BALANCER = """[[rule]]
 name = "all"
 source = ["127.0.0.0/8"]
 authenticate = "trust"
-action = "stateless"
+action = "balance"
 group = "carriers"
 """
 
@@ -60,7 +60,7 @@ def border(folder, count=PREFIXES):
 
 
 def balancer(_):
-    """The configuration of Tandem for W5 and W5c."""
+    """The configuration of Tandem for W5."""
     return gateways() + GROUP + BALANCER
 
 

@@ -12,6 +12,7 @@ Stock Kamailio has one round, at full load only. No verdict depends on it.
 
 W3d and W4d are W3 and W4 with one record per call, at full load only. In all of W3 to W4d, Tandem knows the dialogs, saves those that last a second
 to SQLite, and keeps session timers. In W3d, Kamailio also keeps dialogs and writes records, in W4d it writes records besides what it does in W4.
+W5 is an OPTIONS that a balancer forwards by its Call-ID to one of three gateways, without a transaction.
 W6 is a call from a known network through limits and the longest of 300,000 prefixes to one of three gateways, with a dialog and a record.
 
 At all loads except `shared`, the 100,000 phones have 65,535 addresses, so consecutive messages rarely go to the same address.
@@ -81,6 +82,8 @@ WORKLOADS = {
     "w4": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), PROVIDER, linger=35),
     "w4d": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), (*PROVIDER, "WITH_RECORDS"), records=True,
                     loads=("full",)),
+    "w5": Workload(("options", "--to-phones", *routed.PHONES), "other_response_delay", 40_000, defines=("WITH_BALANCER",), loads=("full", "equal"),
+                   policy=routed.balancer),
     "w6": Workload(("call", *routed.PHONES), "due_to_answer", 7_000, records=True, loads=("full", "equal"), policy=routed.border),
 }
 

@@ -154,7 +154,7 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
         },
         Some(Decision::Redirect(uris)) => Way::Redirected(uris.clone()),
         Some(Decision::Stateless(destination)) => Way::Server(destination.clone()),
-        Some(Decision::Group(reference)) => Way::Gateways {
+        Some(Decision::Group(reference) | Decision::Balance(reference)) => Way::Gateways {
             prefixes: None,
             groups: explained(&reference.name).into_iter().collect(),
         },

@@ -4,6 +4,7 @@
 use crate::owner::{BranchId, ContextId};
 use crate::worker::Worker;
 use crate::{NameServersFailed, Question, Settings};
+use sip_routing::Policy;
 use sip_routing::rule::{Decision, Rule};
 use sip_transport::selection::{Candidate, Destination};
 use sip_transport::{SlabId, Time};
@@ -35,10 +36,13 @@ impl NamedServers {
     /// Follows the rules of these settings. Addresses that are known stay.
     pub(crate) fn configure(&mut self, settings: &Settings, now: Time) {
         let known = std::mem::take(&mut self.servers);
-        for rule in settings.policy.rules.iter() {
-            if let Some(destination) = named(rule)
-                && self.position(destination).is_none()
-            {
+        let policy = &settings.policy;
+        for destination in policy
+            .rules
+            .iter()
+            .flat_map(|rule| servers_of(policy, rule))
+        {
+            if destination.literal().is_none() && self.position(destination).is_none() {
                 let before = known.iter().find(|it| it.destination == *destination);
                 self.servers.push(NamedServer {
                     destination: destination.clone(),
@@ -66,11 +70,16 @@ impl NamedServers {
     }
 }
 
-fn named(rule: &Rule) -> Option<&Destination> {
-    match rule.decision() {
-        Decision::Stateless(destination) if destination.literal().is_none() => Some(destination),
-        _ => None,
-    }
+/// The servers that a rule forwards to without a transaction.
+fn servers_of<'p>(policy: &'p Policy, rule: &'p Rule) -> impl Iterator<Item = &'p Destination> {
+    let (server, group) = match rule.decision() {
+        Decision::Stateless(destination) => (Some(destination), None),
+        Decision::Balance(reference) => (None, policy.gateways.group(&reference.name)),
+        _ => (None, None),
+    };
+    let members = group.into_iter().flat_map(|group| group.members());
+    let members = members.map(|(gateway, _, _)| gateway.destination());
+    server.into_iter().chain(members)
 }
 
 /// Whether a question was about the address of such a server.

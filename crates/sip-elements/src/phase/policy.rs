@@ -10,13 +10,16 @@ use crate::own_response::{Origin, Refusal};
 use crate::proxy::{CallPolicy, GatewayRoute, Onward};
 use crate::routing::{NextHop, Routing, Target};
 use crate::{Settings, WorkerParts};
-use sip_message::{Message, Method, Patch, Uri};
+use sip_message::{Message, Method, Patch, Uri, home_hash};
 use sip_routing::Policy;
 use sip_routing::gateway::Group;
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
 use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
+use sip_transport::selection::Destination;
 use sip_transport::{Flow, Protocol};
 use std::sync::Arc;
+
+const NO_GATEWAY: Refusal = Refusal::Because(503, "No gateway is available");
 
 /// The rule that decides about a request, and the policy that it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -80,13 +83,18 @@ impl<'p> Ruling<'p> {
         let decision = self.rule.map(Rule::decision);
         matches!(
             decision,
-            Some(Decision::Group(_) | Decision::Prefixes(_) | Decision::Stateless(_))
+            Some(
+                Decision::Group(_)
+                    | Decision::Prefixes(_)
+                    | Decision::Stateless(_)
+                    | Decision::Balance(_)
+            )
         )
     }
 
     /// Whether the rule forwards the request without a transaction.
     pub(crate) fn is_stateless(&self) -> bool {
-        matches!(self.rule.map(Rule::decision), Some(Decision::Stateless(_)))
+        self.rule.is_some_and(|rule| rule.decision().is_stateless())
     }
 
     /// Whether the sender is trusted by its address. It is known without a transaction, and it is no stranger that could make others
@@ -231,12 +239,15 @@ pub(crate) fn find(
         }
         Decision::Stateless(destination) => {
             refuse_outsiders(parts, routing, identity, ruling)?;
-            let target = Target {
-                next_hop: Some(NextHop::Server(destination.clone())),
-                ..destination::straight(&edited)
-            };
-            policy.is_stateless = true;
-            return Ok(Onward::new(vec![target], policy));
+            return Ok(without_state(destination, &edited, policy));
+        }
+        Decision::Balance(reference) => {
+            refuse_outsiders(parts, routing, identity, ruling)?;
+            let group = ruling.policy.gateways.group(&reference.name);
+            let call_hash = home_hash(request.call_id().unwrap_or_default());
+            let gateway = group.and_then(|group| group.first(call_hash, parts.now));
+            let gateway = gateway.ok_or(NO_GATEWAY)?;
+            return Ok(without_state(gateway.destination(), &edited, policy));
         }
         Decision::Local | Decision::Refuse(_) | Decision::Redirect(_) => {
             let routing = Routing {
@@ -248,11 +259,24 @@ pub(crate) fn find(
         }
     };
     if groups.is_empty() {
-        return Err(Refusal::Because(503, "No gateway is available").into());
+        return Err(NO_GATEWAY.into());
     }
     let call_id = request.call_id().unwrap_or_default();
     policy.route = Some(GatewayRoute::new(groups, call_id, edited));
     Ok(Onward::new(Vec::new(), policy))
+}
+
+/// The server that a request is forwarded to without a transaction.
+fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> Onward {
+    let target = Target {
+        next_hop: Some(NextHop::Server(destination.clone())),
+        ..destination::straight(uri)
+    };
+    let policy = CallPolicy {
+        is_stateless: true,
+        ..policy
+    };
+    Onward::new(vec![target], policy)
 }
 
 impl Ruling<'_> {

@@ -1,13 +1,17 @@
 //! Rules that forward without a transaction (RFC 3261 section 16.11).
 
 use crate::bench::{ALICE, only, recorded, request, settings, status};
-use crate::routed::{AS_ALICE, Declared, NUMBER, Routed, invite, response, routed_with};
+use crate::routed::{
+    AS_ALICE, Declared, GW_B, NUMBER, Routed, invite, response, routed_with, three_gateways,
+};
 use sip_elements::{ControlMessage, NameServersFailed, Question, Settings};
 use sip_message::Message;
+use sip_routing::gateway::GroupDescription;
 use sip_routing::limit::{Declared as Bounds, Description, NamedLimit};
 use sip_routing::rule::{Authentication, FieldDescription, RuleDescription};
 use sip_transport::selection::Candidate;
 use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Node, Protocol};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SERVER: &str = "192.0.2.60:5060";
@@ -300,4 +304,60 @@ fn resolve(node: &mut Routed, address: Option<&str>) -> Vec<(std::net::SocketAdd
         .exchange
         .control(now, message, &mut node.bench.output);
     node.bench.sent()
+}
+
+#[test]
+fn all_messages_of_a_call_go_to_one_gateway_of_a_balanced_group() {
+    let mut gateways = three_gateways();
+    let group = ["a", "b", "c"]
+        .into_iter()
+        .fold(GroupDescription::new("cores"), GroupDescription::member);
+    gateways.groups.push(group);
+    let rule = RuleDescription {
+        stateless: None,
+        balance: Some("cores".into()),
+        ..to("")
+    };
+    let declared = Declared {
+        gateways,
+        rules: vec![rule],
+        ..Declared::default()
+    };
+    let mut node = routed_with(peer(), declared);
+    let of_call = |node: &mut Routed, method: &str, call: u32| {
+        let message = request(method, NUMBER, AS_ALICE, "i1", "");
+        let message = message.replace("call-1", &format!("call-{call}"));
+        let sent = node.bench.receive(ALICE, &message);
+        let [(to, sent)] = &sent[..] else {
+            panic!("{sent:#?}")
+        };
+        assert!(sent.starts_with(&format!("{method} {NUMBER} ")), "{sent}");
+        to.to_string()
+    };
+    let mut calls = BTreeMap::<String, u32>::new();
+    for call in 0..300 {
+        let gateway = of_call(&mut node, "INVITE", call);
+        assert_eq!(of_call(&mut node, "INVITE", call), gateway);
+        assert_eq!(of_call(&mut node, "CANCEL", call), gateway);
+        *calls.entry(gateway).or_default() += 1;
+    }
+    assert!(
+        calls.len() == 3 && calls.values().all(|share| (60..140).contains(share)),
+        "{calls:?}"
+    );
+    // Only the calls of a gateway that is gone move.
+    let before: Vec<String> = (0..100)
+        .map(|call| of_call(&mut node, "OPTIONS", call))
+        .collect();
+    node.gateway("b").disable(node.bench.now);
+    for (call, gateway) in (0..).zip(before) {
+        let now = of_call(&mut node, "OPTIONS", call);
+        assert_eq!(now == gateway, gateway != GW_B, "{gateway} {now}");
+    }
+    for name in ["a", "c"] {
+        node.gateway(name).disable(node.bench.now);
+    }
+    let refused = only(node.bench.receive(ALICE, &invite("i9", "")));
+    assert_eq!(status(&refused), 503);
+    assert_eq!(node.live(), [0; 3]);
 }

@@ -43,6 +43,8 @@ pub struct RuleDescription {
     pub local: bool,
     /// Decision: forward to this URI without a transaction.
     pub stateless: Option<String>,
+    /// Decision: forward to a member of this gateway group without a transaction.
+    pub balance: Option<String>,
 
     /// How the sender is authenticated; `None`: as without rules.
     pub authenticate: Option<Authentication>,

@@ -75,8 +75,8 @@ impl RuleSet {
             .collect();
         let conditions: Vec<&Conditions> = compiled.iter().map(|rule| &rule.conditions).collect();
         let index = Index::new(&conditions);
-        let is_stateless = |action: &Action| matches!(action.decision, Decision::Stateless(_));
-        let forward_statelessly = compiled.iter().any(|rule| is_stateless(&rule.action));
+        let mut decisions = compiled.iter().map(|rule| &rule.action.decision);
+        let forward_statelessly = decisions.any(Decision::is_stateless);
         let rules = compiled.into_iter().zip(0..).map(|(rule, number)| Rule {
             number,
             matches: previous

@@ -19,6 +19,7 @@ pub(super) fn routing(configuration: &Configuration, document: &Document<'_>) {
     gateway_groups(configuration, &gateways, document);
     limits(configuration, document);
     routing_rules(configuration, document);
+    balanced_groups(configuration, document);
 }
 
 fn networks(configuration: &Configuration, document: &Document<'_>) {
@@ -299,6 +300,27 @@ fn routing_rules(configuration: &Configuration, document: &Document<'_>) {
             section
         };
         document.report_at(&at, mistake.to_string());
+    }
+}
+
+/// Reports rules that balance over a group whose choice does not depend on the call alone.
+fn balanced_groups(configuration: &Configuration, document: &Document<'_>) {
+    for (index, rule) in configuration.rule.iter().enumerate() {
+        let RuleDecision::Balance(over) = &rule.decision else {
+            continue;
+        };
+        let mut groups = groups(configuration);
+        let group = groups.find(|group| *group.name == *over.group);
+        if group.is_some_and(|group| !group.algorithm.is_by_call()) {
+            let path = format!("rule[{index}].group");
+            document.report_at(
+                &path,
+                format!(
+                    "`{path}`: the algorithm of group \"{}\" must be \"rendezvous\": without a transaction, all requests of a call must go to the same gateway",
+                    over.group
+                ),
+            );
+        }
     }
 }
 

@@ -329,6 +329,10 @@ fn decided(rule: RuleDescription, decision: &RuleDecision) -> RuleDescription {
             prefixes: Some(by.prefixes.clone()),
             ..rule
         },
+        RuleDecision::Balance(over) => RuleDescription {
+            balance: Some(over.group.clone()),
+            ..rule
+        },
         RuleDecision::Stateless(to) => RuleDescription {
             stateless: Some(to.stateless.clone()),
             ..rule

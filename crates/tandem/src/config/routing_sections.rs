@@ -247,7 +247,8 @@ choice! {
     RuleDecision {
         /// What happens to the request. `"local"`: it goes the ordinary way (registrar, location service, `proxy.outbound`), with what else
         /// the rule says. `"refuse"`: it is answered with `status`. `"redirect"`: it is answered 302. `"group"`: it goes to a gateway group.
-        /// `"prefixes"`: the called number decides. `"stateless"`: it is forwarded without a transaction.
+        /// `"prefixes"`: the called number decides. `"stateless"`: it is forwarded without a transaction. `"balance"`: it goes to a gateway
+        /// of a group without a transaction.
         reload action = {
             /// The ordinary way.
             Local = "local",
@@ -261,6 +262,8 @@ choice! {
             Prefixes(ByPrefix) = "prefixes",
             /// Without a transaction.
             Stateless(Stateless) = "stateless",
+            /// Without a transaction, to a gateway group.
+            Balance(Balance) = "balance",
         }
     }
 }
@@ -309,6 +312,15 @@ section! {
         /// SIP URI of the next hop. Requests of trusted peers are forwarded without a transaction
         /// ([routing](routing.md#stateless-forwarding)).
         reload stateless: String = "sip:192.0.2.9:5060".to_owned(), required();
+    }
+}
+
+section! {
+    /// The group of a rule that balances.
+    Balance {
+        /// Name of a `[[group]]` with the algorithm `rendezvous`. All requests of a call go to one gateway, without a transaction
+        /// ([routing](routing.md#stateless-forwarding)).
+        reload group: String = "cores".to_owned(), required();
     }
 }
 

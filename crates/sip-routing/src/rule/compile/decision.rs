@@ -38,6 +38,7 @@ impl Compiler<'_> {
             ("prefixes", description.prefixes.is_some()),
             ("local", description.local),
             ("stateless", description.stateless.is_some()),
+            ("balance", description.balance.is_some()),
         ];
         let present = keys.iter().filter(|(_, is_present)| *is_present);
         let present: Vec<&'static str> = present.map(|(key, _)| *key).collect();
@@ -53,9 +54,12 @@ impl Compiler<'_> {
             return self.redirection();
         }
         if let Some(name) = &description.group {
-            return self
-                .reference("group", name, self.known.groups)
-                .map(Decision::Group);
+            let reference = self.reference("group", name, self.known.groups);
+            return reference.map(Decision::Group);
+        }
+        if let Some(name) = &description.balance {
+            let reference = self.reference("group", name, self.known.groups);
+            return reference.map(Decision::Balance);
         }
         if let Some(name) = &description.prefixes {
             let reference = self.reference("prefixes", name, self.known.prefixes);

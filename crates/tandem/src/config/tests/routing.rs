@@ -130,7 +130,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nname = \"a\"\ngroup = \"berlin\"",
-        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"`",
+        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"` or `action = \"balance\"`",
     ),
     (
         "[[rule]]\nname = \"a\"\naction = \"prefixes\"\nprefixes = \"retail\"",
@@ -200,6 +200,23 @@ fn all_mistakes_of_all_gateways_groups_and_rules_are_reported_at_once() {
         "19:9: rule \"two\": limit: \"x\" is unknown; the configuration has none",
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_balanced_group_must_choose_by_the_call_alone() {
+    let with = |algorithm: &str| {
+        mistakes(&format!(
+            "{GATEWAY}[[group]]\nname = \"g\"\nalgorithm = \"{algorithm}\"\nmembers = [\"a\"]\n\
+             [[rule]]\nname = \"r\"\naction = \"balance\"\ngroup = \"g\"\n"
+        ))
+    };
+    assert_eq!(with("rendezvous"), [""; 0]);
+    assert_eq!(
+        with("round_robin"),
+        [
+            "11:9: `rule[0].group`: the algorithm of group \"g\" must be \"rendezvous\": without a transaction, all requests of a call must go to the same gateway"
+        ]
+    );
 }
 
 const FULL: &str = r#"

@@ -54,7 +54,9 @@ pub(in crate::admin::methods) fn explain(
         .unwrap_or_default();
     let (prefixes, groups) = match rule.map(Rule::decision) {
         Some(Decision::Prefixes(table)) => by_prefix(&policy, &table.name, user),
-        Some(Decision::Group(group)) => (Value::Null, vec![group.name.to_string()]),
+        Some(Decision::Group(group) | Decision::Balance(group)) => {
+            (Value::Null, vec![group.name.to_string()])
+        }
         _ => (Value::Null, Vec::new()),
     };
     let groups = groups.iter().filter_map(|name| policy.gateways.group(name));
