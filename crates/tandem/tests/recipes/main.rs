@@ -1,9 +1,14 @@
-//! Each recipe of `deploy/routing`, run with real calls.
+//! Each recipe of `deploy/routing`, and the configuration of `deploy/carrier-edge`, run with real calls.
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../../tandem-store/tests/servers/postgres.rs"]
+mod postgres;
+#[path = "../../../tandem-store/tests/servers/process.rs"]
+mod process;
 mod setup;
 
 mod blocking;
+mod carrier_edge;
 mod customer_limits;
 mod emergency;
 mod itsp;

@@ -1,7 +1,7 @@
 //! A server with a recipe. Its gateways are agents in this process, and its addresses for documentation become addresses of loopback;
 //! nothing else of the recipe changes.
 use super::common::{PATIENCE, text};
-use sip_stack::{Agent, Call, CallEnd, ReceivedMessage};
+use sip_stack::{Agent, Call, CallEnd, IncomingCall, ReceivedMessage};
 use std::time::{Duration, Instant};
 use tandem::serve::Server;
 use tandem_store::{Store, StoredCredentials, Subscriber};
@@ -36,7 +36,8 @@ listen = \"127.0.0.1:0\"
 
 /// A running recipe.
 pub struct Recipe {
-    directory: TempDir,
+    pub directory: TempDir,
+    database: String,
     domain: &'static str,
     pub server: Server,
     gateways: Vec<(String, Agent)>,
@@ -58,16 +59,28 @@ impl Recipe {
     ) -> Self {
         let recipe = std::fs::read_to_string(format!("{RECIPES}/{name}.toml")).expect("a recipe");
         let directory = tempfile::tempdir().expect("a directory");
-        let (recipe, gateways) = on_loopback(&recipe, dead);
-        let database = directory.path().join("tandem.db");
-        let database = format!("[database]\nurl = \"sqlite:{}\"\n", database.display());
+        let database = format!("sqlite:{}", directory.path().join("tandem.db").display());
+        let storage = format!("[database]\nurl = \"{database}\"\n");
+        let recipe = format!("{recipe}{BASE}{storage}{more}");
+        Self::run(&recipe, (directory, database), domain, dead).await
+    }
+
+    /// Starts a server with a configuration whose database this is. There is nothing at the addresses of the gateways in `dead`.
+    pub async fn run(
+        configuration: &str,
+        (directory, database): (TempDir, String),
+        domain: &'static str,
+        dead: &[&str],
+    ) -> Self {
+        let (configuration, gateways) = on_loopback(configuration, dead);
         let file = directory.path().join("tandem.toml");
-        std::fs::write(&file, format!("{recipe}{BASE}{database}{more}")).expect("written");
+        std::fs::write(&file, configuration).expect("written");
         let configuration = tandem::config::load(Some(&file)).expect("a valid recipe");
         let server = Server::start(Some(file), configuration, None).await;
         Self {
             server: server.expect("the server starts"),
             directory,
+            database,
             domain,
             gateways,
         }
@@ -111,8 +124,7 @@ impl Recipe {
                 ha1_sha256: ha1_sha256(user, realm, PASSWORD.as_bytes()),
             },
         };
-        let database = self.directory.path().join("tandem.db");
-        let store = Store::open(&format!("sqlite:{}", database.display())).await;
+        let store = Store::open(&self.database).await;
         let store = store.expect("the database opens");
         store.subscribers().add(&subscriber).await.expect("added");
         store.close().await;
@@ -153,13 +165,21 @@ fn on_loopback(recipe: &str, dead: &[&str]) -> (String, Vec<(String, Agent)>) {
                 let line = NETWORKS
                     .iter()
                     .fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
-                let line = line.replace("file = \"", &format!("file = \"{RECIPES}/"));
+                let line = relative_to_recipes(&line);
                 lines.push_str(&line);
                 lines.push('\n');
             }
         }
     }
     (lines, gateways)
+}
+
+/// A line whose relative file is one beside the recipes.
+fn relative_to_recipes(line: &str) -> String {
+    match line.strip_prefix("file = \"") {
+        Some(file) if !file.starts_with('/') => format!("file = \"{RECIPES}/{file}"),
+        _ => line.to_owned(),
+    }
 }
 
 /// Starts an agent for a destination without its scheme. Returns the URI that leads there.
@@ -185,6 +205,11 @@ pub struct Taken {
 }
 
 impl Taken {
+    /// The Request-URI.
+    pub fn request_uri(&self) -> String {
+        text(self.invite.message().request_uri())
+    }
+
     /// The user of the Request-URI.
     pub fn user(&self) -> String {
         let message = self.invite.message();
@@ -201,7 +226,23 @@ impl Taken {
 
 /// Waits for a call at a gateway or a phone, and answers it.
 pub fn take(callee: &Agent) -> Taken {
-    let incoming = callee.incoming(PATIENCE).expect("a call comes");
+    answer(callee.incoming(PATIENCE).expect("a call comes"))
+}
+
+/// Waits for a call at one of these, and answers it. Returns which one it was.
+pub fn take_one(callees: [&Agent; 2]) -> (usize, Taken) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        for (number, callee) in callees.iter().enumerate() {
+            if let Some(incoming) = callee.incoming(Duration::from_millis(2)) {
+                return (number, answer(incoming));
+            }
+        }
+        assert!(Instant::now() < deadline, "no call comes");
+    }
+}
+
+fn answer(incoming: IncomingCall) -> Taken {
     let invite = incoming.invite().clone();
     let call = incoming.accept("v=0\r\n").expect("the caller is there");
     Taken { invite, call }
@@ -255,9 +296,7 @@ pub fn fill(
         let call = dial(&caller(calls.len()), uri);
         let taken = loop {
             if let Some(incoming) = callee.incoming(Duration::from_millis(2)) {
-                let invite = incoming.invite().clone();
-                let call = incoming.accept("v=0\r\n").expect("the caller is there");
-                break Some(Taken { invite, call });
+                break Some(answer(incoming));
             }
             if call.end().is_some() {
                 break None;

@@ -1,5 +1,5 @@
 use super::common::run;
-use super::setup::{Recipe, assert_rate, call, fill, refused, shown};
+use super::setup::{Recipe, assert_rate, call, dial, fill, refused, shown, take_one};
 use std::time::Instant;
 
 const GOLD: (&str, &str) = ("sip:1@one.example", "198.51.100.2");
@@ -28,8 +28,15 @@ fn calls_are_spread_over_the_carriers_of_a_group_by_their_load() {
         let recipe = Recipe::start("wholesale").await;
         let gold = recipe.peer(GOLD.0, GOLD.1);
         let uri = "sip:+4930555@example.org";
-        let (_one, _taken) = call(&gold, uri, recipe.gateway("berlin-a"));
-        let (_two, _taken) = call(&gold, uri, recipe.gateway("berlin-b"));
+        let berlin = ["berlin-a", "berlin-b"].map(|name| recipe.gateway(name));
+        for _ in 0..3 {
+            let one = dial(&gold, uri);
+            let (first, _taken) = take_one(berlin);
+            let _other = dial(&gold, uri);
+            let (second, _taken) = take_one(berlin);
+            assert_ne!(first, second);
+            one.answered().expect("an answer");
+        }
     });
 }
 
