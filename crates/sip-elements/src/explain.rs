@@ -135,6 +135,9 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
 }
 
 fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source.remote.ip());
     let network = network.map(|limit| limit.name().into());
     let of_rule = rule.and_then(Rule::limit).map(|limit| limit.name.clone());

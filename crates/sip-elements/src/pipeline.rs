@@ -215,6 +215,9 @@ fn authenticate_and_route(
         }
         return Err(refusal.into());
     }
+    if !sanity::is_sip(request) && !ruling.leads_away() {
+        return Err(Refusal::Status(416).into());
+    }
     let flow = origin.flow;
     let identity = authentication::authenticate(&mut worker.parts, request, flow, routing, ruling)?;
     if matches!(identity, Identity::Subscriber(_)) {

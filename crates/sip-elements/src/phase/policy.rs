@@ -107,6 +107,20 @@ impl<'p> Ruling<'p> {
         }
     }
 
+    /// Whether the rule says where the request goes, whatever the scheme of its Request-URI.
+    pub(crate) fn leads_away(&self) -> bool {
+        let decision = self.rule.map(Rule::decision);
+        matches!(
+            decision,
+            Some(
+                Decision::Group(_)
+                    | Decision::Prefixes(_)
+                    | Decision::Redirect(_)
+                    | Decision::Balance(_)
+            )
+        )
+    }
+
     fn limit(&self) -> Option<&'p Arc<Limit>> {
         let name = &self.rule?.limit()?.name;
         self.policy.limits.named(name)
@@ -317,7 +331,7 @@ fn refuse_outsiders(
     Ok(())
 }
 
-/// Admits a new call to the limits. `None` if there are no limits, or if the request is no call.
+/// Admits a new call to the limits. `None` if there are no limits, if the request is no call, or if its rule says that it passes all.
 pub(crate) fn admit(
     parts: &WorkerParts<'_>,
     request: &Message<'_>,
@@ -326,7 +340,8 @@ pub(crate) fn admit(
     ruling: Ruling<'_>,
 ) -> Result<Option<Permits>, Refusal> {
     let limits = &ruling.policy.limits;
-    if request.method() != Method::Invite || limits.is_unlimited() {
+    let is_exempt = ruling.rule.is_some_and(Rule::is_exempt);
+    if request.method() != Method::Invite || limits.is_unlimited() || is_exempt {
         return Ok(None);
     }
     let call = Call {

@@ -9,6 +9,7 @@ mod connections;
 mod descriptions;
 mod dialogs;
 mod draining;
+mod emergency;
 mod ending_calls;
 mod explaining;
 mod figures;

@@ -48,7 +48,7 @@ pub struct RuleDescription {
 
     /// How the sender is authenticated; `None`: as without rules.
     pub authenticate: Option<Authentication>,
-    /// Name of a limit.
+    /// Name of a limit, or [`EXEMPT`](crate::limit::EXEMPT).
     pub limit: Option<String>,
     /// Header fields to add to the forwarded request.
     pub add_header: Vec<FieldDescription>,

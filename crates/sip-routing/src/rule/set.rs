@@ -11,6 +11,7 @@ use super::header_edits::HeaderEdits;
 use super::index::Index;
 use super::mistake::RuleMistake;
 use super::number_edit::NumberEdit;
+use crate::limit::EXEMPT;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,9 +191,14 @@ impl Rule {
         self.action.authentication
     }
 
-    /// The limit that it counts for.
+    /// The limit that it counts for, or [`EXEMPT`].
     pub const fn limit(&self) -> Option<&Reference> {
         self.action.limit.as_ref()
+    }
+
+    /// Whether its calls pass all limits and count for none.
+    pub fn is_exempt(&self) -> bool {
+        self.limit().is_some_and(|limit| &*limit.name == EXEMPT)
     }
 
     /// The changes to header fields of the forwarded request.

@@ -4,6 +4,7 @@ use super::super::action::{Action, Decision, Reference, Refusal};
 use super::super::description::RefusalDescription;
 use super::super::mistake::Problem;
 use super::{Compiler, is_line};
+use crate::limit::EXEMPT;
 use sip_message::{Scheme, Uri};
 use sip_transport::selection::Destination;
 
@@ -17,7 +18,7 @@ impl Compiler<'_> {
     pub(super) fn action(&mut self) -> Option<Action> {
         let decision = self.decision();
         let limit = self.description.limit.as_deref();
-        let limit = limit.and_then(|name| self.reference("limit", name, self.known.limits));
+        let limit = limit.and_then(|name| self.limit(name));
         let header_edits = self.header_edits();
         let number_edit = self.number_edit();
         Some(Action {
@@ -27,6 +28,14 @@ impl Compiler<'_> {
             header_edits,
             number_edit,
         })
+    }
+
+    fn limit(&mut self, name: &str) -> Option<Reference> {
+        if name == EXEMPT {
+            let (name, index) = (name.into(), self.known.limits.len());
+            return Some(Reference { name, index });
+        }
+        self.reference("limit", name, self.known.limits)
     }
 
     fn decision(&mut self) -> Option<Decision> {

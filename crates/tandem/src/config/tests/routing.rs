@@ -1,11 +1,10 @@
 //! What is wrong with networks, gateways, groups, limits and rules, and what valid ones mean.
 use super::{mistakes, parse};
-use crate::config::{self, OwnListener, PolicyError};
+use crate::config::{self, OwnListener, PolicyError, Routes};
 use sip_message::Message;
 use sip_routing::Policy;
 use sip_routing::gateway::{Algorithm, AllInactive, NoRates, TriedSet};
 use sip_routing::limit::{Call, Limit, Scope};
-use sip_routing::prefix::PrefixTable;
 use sip_routing::rule::{Decision, Facts};
 use sip_transport::{ListenerId, Protocol, Time};
 use std::sync::Arc;
@@ -295,7 +294,7 @@ transport = ["udp", "tcp"]
 fn policy(text: &str, previous: Option<&Policy>) -> Result<Policy, PolicyError> {
     let configuration = parse(text).expect("it is right");
     let listeners = config::listeners(&configuration).expect("there are addresses");
-    config::policy(&configuration, &listeners, Arc::default(), previous)
+    config::policy(&configuration, &listeners, Routes::default(), previous)
 }
 
 #[test]
@@ -460,9 +459,12 @@ fn a_policy_that_is_wrong_only_on_this_machine_is_refused() {
 fn prefixes_that_were_read_for_other_groups_are_refused() {
     let mut builder = sip_routing::prefix::Builder::new(["both", "gone"]);
     builder.row(1, "", "49", "both;gone");
-    let table: Arc<PrefixTable> = Arc::new(builder.build().expect("a table"));
+    let routes = Routes {
+        prefixes: Arc::new(builder.build().expect("a table")),
+        ..Routes::default()
+    };
     let configuration = parse(FULL).expect("it is right");
-    let refused = config::policy(&configuration, &[], table, None);
+    let refused = config::policy(&configuration, &[], routes, None);
     assert_eq!(
         refused.err().map(|error| error.to_string()).as_deref(),
         Some(

@@ -82,6 +82,9 @@ fn edited(request: &Message<'_>, rule: Option<&Rule>) -> Vec<u8> {
 
 /// The named limits that the call counts towards.
 fn limits(policy: &Policy, rule: Option<&Rule>, source: IpAddr) -> Vec<String> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source);
     let network = network.map(|limit| limit.name().to_owned());
     let of_rule = rule.and_then(Rule::limit);
