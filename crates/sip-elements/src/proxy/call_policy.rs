@@ -1,5 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
+use super::gateway_credentials::Authorization;
 use super::gateways::GatewayRoute;
 use super::places::Places;
 use crate::routing::Target;
@@ -28,6 +29,8 @@ pub(crate) struct CallPolicy {
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
+    /// How it authenticates to the gateway that it goes to.
+    pub(crate) authorization: Option<Box<Authorization>>,
 }
 
 impl CallPolicy {

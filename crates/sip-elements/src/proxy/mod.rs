@@ -12,6 +12,7 @@ mod cursor;
 mod deadlines;
 mod dialog;
 mod forward;
+mod gateway_credentials;
 mod gateways;
 mod hang_up;
 mod identity_headers;
@@ -193,6 +194,7 @@ impl Proxy {
             context.dialog = Relation::Creates(call);
             context.routes.call = self.calls.number(call);
         }
+        context.expect_challenge(parts, &self.calls);
         self.begin(parts, key, context, request);
     }
 
@@ -276,7 +278,10 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if matches!(event.owner, Owner::Dialog(_) | Owner::Probe(_)) {
+        if matches!(
+            event.owner,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_)
+        ) {
             return;
         }
         let Some((key, place, mut context)) = self.take(event.owner) else {
@@ -573,7 +578,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
-            Owner::Dialog(_) | Owner::Probe(_) => return None,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }

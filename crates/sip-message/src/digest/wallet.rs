@@ -234,7 +234,10 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         let shown = format!("{:?}", credential(None));
-        assert!(shown.contains("alice") && !shown.contains("secret"), "{shown}");
+        assert!(
+            shown.contains("alice") && !shown.contains("secret"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -50,9 +50,7 @@ pub use health::{Change, State};
 pub use nonce::KnownNonce;
 pub use outcome::Outcome;
 pub use place::Place;
-pub use registration::{
-    RegistrationDescription, RegistrationState, RegistrationView,
-};
+pub use registration::{RegistrationDescription, RegistrationState, RegistrationView};
 pub use server::Gateway;
 pub use statistics::Statistics;
 pub use status_set::{BadStatusSet, StatusSet};

@@ -23,12 +23,7 @@ pub struct KnownNonce {
 
 impl KnownNonce {
     /// The header field with credentials for a request with this method and Request-URI. Each use has a nonce count of its own.
-    pub fn authorize(
-        &self,
-        credential: &Credential,
-        asked: (&[u8], &[u8]),
-        cnonce: &[u8],
-    ) -> Line {
+    pub fn authorize(&self, credential: &Credential, asked: (&[u8], &[u8]), cnonce: &[u8]) -> Line {
         let count = self.count.fetch_add(1, Relaxed).wrapping_add(1);
         let mut value = Vec::new();
         let account = credential.account();

@@ -63,7 +63,8 @@ impl RegistrationDescription {
 
 /// Whether a text can be the user of a URI as it is (RFC 3261 section 25.1).
 fn is_user(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/%#".contains(&byte);
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/%#".contains(&byte);
     !text.is_empty() && text.bytes().all(is_plain)
 }
 

@@ -48,13 +48,14 @@ impl Gateway {
         let state = previous.map(|it| Arc::clone(&it.state));
         let has_account = |it: &&Self| it.description.credential == description.credential;
         let of_account = previous.filter(is_same).filter(has_account);
-        let is_registered =
-            |it: &&Self| it.description.registration == description.registration;
+        let is_registered = |it: &&Self| it.description.registration == description.registration;
         let registration = of_account.filter(is_registered);
         Self {
             health: health.unwrap_or_default(),
             state: state.unwrap_or_default(),
-            nonces: of_account.map(|it| Arc::clone(&it.nonces)).unwrap_or_default(),
+            nonces: of_account
+                .map(|it| Arc::clone(&it.nonces))
+                .unwrap_or_default(),
             registration: registration
                 .map(|it| Arc::clone(&it.registration))
                 .unwrap_or_default(),
