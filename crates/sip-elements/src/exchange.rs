@@ -7,11 +7,12 @@ use crate::probes::Probes;
 use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
+use crate::registrations::Registrations;
 use crate::trace::{Mark, Tap, TraceOrder};
 use crate::worker::{Worker, home_of};
 use crate::{
     ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
-    pipeline, probes, undeliverable,
+    pipeline, probes, registrations, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -56,6 +57,7 @@ pub struct Exchange {
     held: HeldAnswers,
     probes: Probes,
     servers: NamedServers,
+    registrations: Registrations,
     draining: bool,
     /// Copies messages. `None`: nothing is traced.
     tap: Option<Box<Tap>>,
@@ -88,6 +90,8 @@ impl Exchange {
         probes.configure(worker, &settings, now);
         let mut servers = NamedServers::default();
         servers.configure(&settings, now);
+        let mut registrations = Registrations::new(now);
+        registrations.configure(worker, &settings, now);
         Self {
             worker,
             workers,
@@ -102,6 +106,7 @@ impl Exchange {
             held: HeldAnswers::default(),
             probes,
             servers,
+            registrations,
             draining: false,
             tap: None,
             events: Vec::new(),
@@ -188,6 +193,7 @@ impl Exchange {
             held: &mut self.held,
             probes: &mut self.probes,
             servers: &mut self.servers,
+            registrations: &mut self.registrations,
             draining: &mut self.draining,
             is_ignored: false,
             events: &mut self.events,
@@ -234,6 +240,9 @@ impl Exchange {
             .unacknowledged
             .set(self.proxy.unacknowledged() as u64);
         self.metrics.parked.set(self.parked.len() as u64);
+        self.metrics
+            .registrations_leaving
+            .set(self.registrations.leaving() as u64);
         let refreshed = self.proxy.refreshed_stats();
         self.metrics.refreshed_targets.set(refreshed.live);
         self.metrics
@@ -274,6 +283,7 @@ impl Node for Exchange {
                     .reconfigure(settings.timers, limits(settings));
                 self.probes.configure(self.worker, settings, now);
                 self.servers.configure(settings, now);
+                self.registrations.configure(self.worker, settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {
@@ -322,7 +332,7 @@ impl Node for Exchange {
                 .transactions
                 .expire(now, worker.parts.output, worker.events);
             for event in worker.events.drain(..) {
-                // A probe has a deadline of its own.
+                // Probes and registrations have deadlines of their own.
                 if let Event::ClientTimeout { id, owner } = event {
                     worker.proxy.client_timeout(&mut worker.parts, id, owner);
                 }
@@ -331,6 +341,7 @@ impl Node for Exchange {
             parking::expire(worker);
             probes::expire(worker);
             named_servers::expire(worker);
+            registrations::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
         self.copy_traced(now, mark, None, output);
@@ -344,6 +355,7 @@ impl Node for Exchange {
             self.held.next_deadline(),
             self.probes.next_deadline(),
             self.servers.next_deadline(),
+            self.registrations.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

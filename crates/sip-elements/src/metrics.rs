@@ -108,7 +108,7 @@ pub const REFUSALS: [&str; 9] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum GatewayFailover {
-    /// The gateway refused it.
+    /// The gateway refused it, or did not accept our credentials.
     Response,
     /// The gateway stayed silent.
     Timeout,
@@ -121,7 +121,7 @@ pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_erro
 impl GatewayFailover {
     pub(crate) const fn of(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Response { .. } => Self::Response,
+            Outcome::Response { .. } | Outcome::Unauthorized => Self::Response,
             Outcome::Timeout => Self::Timeout,
             Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
         }
@@ -221,6 +221,8 @@ pub struct WorkerMetrics {
     pub unacknowledged: Counter,
     /// Parked requests.
     pub parked: Counter,
+    /// Bindings of this server at gateways that are being removed.
+    pub registrations_leaving: Counter,
     /// Answers to REGISTER that wait for their bindings to be saved.
     pub held_answers: Counter,
     /// Held answers that were dropped because their clients had stopped waiting.
@@ -283,6 +285,7 @@ impl Default for WorkerMetrics {
             dialogs_refused: Counter::default(),
             unacknowledged: Counter::default(),
             parked: Counter::default(),
+            registrations_leaving: Counter::default(),
             held_answers: Counter::default(),
             held_answers_dropped: Counter::default(),
             questions: Counter::default(),

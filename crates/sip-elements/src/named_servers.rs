@@ -12,8 +12,6 @@ use std::time::Duration;
 
 /// How often the addresses are asked for.
 const REFRESH: Duration = Duration::from_secs(30);
-/// The number of the branch in questions about these addresses. No response context has so many.
-const SERVER: u8 = u8::MAX - 1;
 
 /// The servers, and where they are.
 #[derive(Debug, Default)]
@@ -84,7 +82,7 @@ fn servers_of<'p>(policy: &'p Policy, rule: &'p Rule) -> impl Iterator<Item = &'
 
 /// Whether a question was about the address of such a server.
 pub(crate) const fn is_of_server(ticket: BranchId) -> bool {
-    ticket.place == SERVER
+    ticket.place == BranchId::SERVER
 }
 
 /// Asks for the addresses if it is time.
@@ -105,7 +103,7 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
         parts.output.ask(Question::Resolve {
             ticket: BranchId {
                 context: ContextId(SlabId { index, generation }),
-                place: SERVER,
+                place: BranchId::SERVER,
             },
             destination,
             seed,

@@ -29,7 +29,7 @@ use crate::routing::Routing;
 use crate::worker::Worker;
 use crate::{
     ControlMessage, DescribedId, Description, NotDescribed, Owner, ParkedId, description,
-    named_servers, operator, probes, registrar,
+    named_servers, operator, probes, registrar, registrations,
 };
 use sip_message::{HeaderName, Message, Method, ParseError};
 use sip_transaction::{ClientResponse, RequestMatch, ResponseMatch, Sender, ServerId};
@@ -614,6 +614,11 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
         ControlMessage::Resolved { ticket, result } if named_servers::is_of_server(ticket) => {
             named_servers::resolved(worker.servers, ticket, result);
         }
+        ControlMessage::Resolved { ticket, result }
+            if registrations::is_of_registration(ticket) =>
+        {
+            registrations::resolved(worker, ticket, result);
+        }
         ControlMessage::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.parts, ticket, result);
         }
@@ -629,6 +634,7 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
         ControlMessage::Drain(drain) => {
             *worker.draining = drain;
             worker.proxy.drain(drain);
+            registrations::drain(worker, drain);
         }
         ControlMessage::Dialogs(request) => operator::answer(worker, &request),
         // The exchange has already replaced them.
@@ -697,6 +703,10 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
             owner: Owner::Probe(probe),
             ..
         }) => probes::answered(worker, probe, response),
+        ResponseMatch::Told(ClientResponse {
+            owner: Owner::Registration(registration),
+            id,
+        }) => registrations::answered(worker, registration, id, response),
         ResponseMatch::Told(event) => {
             worker
                 .proxy

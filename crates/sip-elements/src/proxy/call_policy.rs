@@ -1,5 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
+use super::gateway_credentials::Authorization;
 use super::gateways::GatewayRoute;
 use super::places::Places;
 use crate::routing::Target;
@@ -30,6 +31,8 @@ pub(crate) struct CallPolicy {
     pub(crate) is_trusted: bool,
     /// The rule wants no state of the call: no dialog, no record, no place on its path.
     pub(crate) is_stateless: bool,
+    /// How it authenticates to the gateway that it goes to.
+    pub(crate) authorization: Option<Box<Authorization>>,
 }
 
 impl CallPolicy {

@@ -2,6 +2,7 @@
 //! written.
 
 use super::call_policy::CallPolicy;
+use super::gateway_credentials::Authorization;
 use super::{Inbound, identity_headers, session_timer};
 use crate::WorkerParts;
 use crate::own_response::hex;
@@ -91,6 +92,7 @@ pub(super) fn send(
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
     copy.edit_headers(&mut patch);
+    copy.add_credentials(&mut patch);
     let options = ClientOptions {
         kind,
         flow: copy.flow,
@@ -322,16 +324,45 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         }
     }
 
-    /// Removes the credentials for our realm, which have been checked. Those for other realms stay (section 22.3).
+    /// Adds the credentials for the gateway.
+    fn add_credentials(&self, patch: &mut Patch<'_, '_>) {
+        for (name, value) in self.authorization().map_or(&[][..], Authorization::lines) {
+            patch.append(*name, value);
+        }
+    }
+
+    fn authorization(&self) -> Option<&'c Authorization> {
+        self.policy?.authorization.as_deref()
+    }
+
+    /// Removes the credentials for our realm, which have been checked, and those that ours for the gateway replace. Those for other realms
+    /// stay (section 22.3).
     fn remove_credentials(&self, patch: &mut Patch<'_, '_>) {
-        let Some(realm) = self.consumed else {
-            return;
+        let replaced = self.authorization().filter(|it| !it.lines().is_empty());
+        if self.consumed.is_some() || replaced.is_some() {
+            self.remove_credentials_in(HeaderName::ProxyAuthorization, replaced, patch);
+        }
+        if replaced.is_some() {
+            self.remove_credentials_in(HeaderName::Authorization, replaced, patch);
+        }
+    }
+
+    fn remove_credentials_in(
+        &self,
+        name: HeaderName,
+        replaced: Option<&Authorization>,
+        patch: &mut Patch<'_, '_>,
+    ) {
+        let is_consumed = |credentials: &Credentials<'_>| {
+            let is_for_us = |realm: &str| credentials.realm == realm.as_bytes();
+            name == HeaderName::ProxyAuthorization && self.consumed.is_some_and(is_for_us)
         };
         let is_ours = |value| {
-            Credentials::parse(value)
-                .is_some_and(|credentials| credentials.realm == realm.as_bytes())
+            Credentials::parse(value).is_some_and(|credentials| {
+                is_consumed(&credentials)
+                    || replaced.is_some_and(|it| it.replaces(name, &credentials))
+            })
         };
-        let name = HeaderName::ProxyAuthorization;
         if !self.request.values(name).any(is_ours) {
             return;
         }

@@ -12,6 +12,7 @@ mod cursor;
 mod deadlines;
 mod dialog;
 mod forward;
+mod gateway_credentials;
 mod gateways;
 mod hang_up;
 mod identity_headers;
@@ -200,6 +201,7 @@ impl Proxy {
             context.dialog = Relation::Creates(call);
             context.routes.call = self.calls.number(call);
         }
+        context.expect_challenge(parts, &self.calls);
         self.begin(parts, key, context, request);
     }
 
@@ -283,7 +285,10 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if matches!(event.owner, Owner::Dialog(_) | Owner::Probe(_)) {
+        if matches!(
+            event.owner,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_)
+        ) {
             return;
         }
         let Some((key, place, mut context)) = self.take(event.owner) else {
@@ -582,7 +587,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
-            Owner::Dialog(_) | Owner::Probe(_) => return None,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }

@@ -1,7 +1,9 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
+use super::registration::RegistrationDescription;
 use super::{FailoverRules, StatusSet};
 use crate::limit::Rate;
+use sip_message::digest::Credential;
 use sip_transport::selection::Destination;
 use std::time::Duration;
 
@@ -20,6 +22,10 @@ pub struct GatewayDescription {
     pub health: HealthRules,
     /// After which outcomes a call tries the next member.
     pub failover: FailoverRules,
+    /// What answers its challenges.
+    pub credential: Option<Credential>,
+    /// The registration that it requires.
+    pub registration: Option<RegistrationDescription>,
 }
 
 impl GatewayDescription {
@@ -32,6 +38,8 @@ impl GatewayDescription {
             rate: None,
             health: HealthRules::default(),
             failover: FailoverRules::default(),
+            credential: None,
+            registration: None,
         }
     }
 }

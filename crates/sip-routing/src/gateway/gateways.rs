@@ -30,6 +30,7 @@ pub struct Gateways {
     groups: HashMap<Box<str>, Arc<Group>>,
     /// In the order of the configuration.
     in_order: Box<[Arc<Gateway>]>,
+    have_credentials: bool,
 }
 
 impl Gateways {
@@ -55,6 +56,7 @@ impl Gateways {
         all.in_order = in_order
             .map(|(index, description)| all.add(description, index, previous))
             .collect::<Result<_, _>>()?;
+        all.have_credentials = all.in_order.iter().any(|it| it.credential().is_some());
         for description in descriptions.groups {
             all.add_group(description, previous)?;
         }
@@ -74,6 +76,11 @@ impl Gateways {
     /// All gateways in the order of the configuration, which is that of [`Gateway::index`].
     pub fn gateways(&self) -> &[Arc<Gateway>] {
         &self.in_order
+    }
+
+    /// Whether any gateway has credentials.
+    pub const fn have_credentials(&self) -> bool {
+        self.have_credentials
     }
 
     /// All groups, in no order.

@@ -14,6 +14,7 @@ mod declare;
 mod document;
 mod duration_value;
 mod environment;
+mod gateway_account;
 mod host_value;
 mod kamailio_sections;
 mod kamailio_value;
@@ -38,6 +39,7 @@ mod write;
 pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;
+pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
 pub use host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,

@@ -1,6 +1,7 @@
 //! Checks of the routing sections: what `sip-routing` would refuse, with the line of each mistake.
 use super::Configuration;
 use super::document::Document;
+use super::gateway_account;
 use super::kamailio_sections::Dispatcher;
 use super::mistake::nearest;
 use super::network_value::Network;
@@ -85,6 +86,7 @@ fn gateways(
                 format!("`{path}.burst`: requires `calls_per_second`"),
             );
         }
+        gateway_account::check(declared, &path, document);
         let name = declared.name.clone();
         if known.insert(name, description).is_some() {
             let name = declared.name.as_str().into();

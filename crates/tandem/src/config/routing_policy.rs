@@ -232,6 +232,8 @@ pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
             transport_error: gateway.failover_on_transport_error,
             after_early_media: gateway.failover_after_early_media,
         },
+        credential: gateway.account.credential(),
+        registration: gateway.account.registration(),
     }
 }
 

@@ -2,6 +2,7 @@
 use super::catalogue::{any, between, optional, optional_between, required};
 use super::declare::{choice, section};
 use super::duration_value::{hours, millis, seconds};
+use super::gateway_account::GatewayAccount;
 use super::host_value::{FilePath, NextHop};
 use super::kamailio_sections::KamailioPrefixes;
 use super::network_value::Network;
@@ -36,6 +37,9 @@ section! {
 
         /// Where it is: an address, or a name whose servers are found by NAPTR, SRV and address records (RFC 3263).
         reload destination: NextHop = example_next_hop(), required();
+
+        /// Credentials and registration.
+        inline account: GatewayAccount;
 
         /// Maximum number of calls at a time. If omitted, there is no maximum. To take a gateway out, use `tandem ctl gateways disable`.
         reload max_calls: Option<u32> = None, optional_between(1, u32::MAX, 300);

@@ -41,6 +41,28 @@ const WRONG: &[(&str, &str)] = &[
          \"sip:trunk.example.net;transport=tcp\" (add the scheme: \"sip:192.0.2.10:5060\")",
     ),
     (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"trunk\"",
+        "4:12: `gateway[0].username`: requires `password`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nregister_contact = \"a\"",
+        "4:20: `gateway[0].register_contact`: requires `register`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"a\\\"b\"\npassword = \"p\"",
+        "4:12: `gateway[0].username = \"a\\\"b\"`: must be 1 to 128 characters without quotes, backslashes and control characters",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nregister = \"4930@carrier.example\"",
+        "4:12: `gateway[0].register = \"4930@carrier.example\"`: must be a SIP URI with a user and without parameters, such as \
+         \"sip:4930123@trunk.example.net\" (add the scheme: \"sip:4930@carrier.example\")",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"a\"\npassword = { fiel = \"x\" }",
+        "5:12: `gateway[0].password`: must be a password, or a table with the file that contains it, such as \
+         { file = \"/etc/tandem/carrier.secret\" } (unknown key `fiel`: did you mean `file`?)",
+    ),
+    (
         "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nmax_calls = 0",
         "4:13: `gateway[0].max_calls = 0`: must be a whole number from 1 to 4294967295",
     ),
@@ -478,4 +500,37 @@ fn the_routing_sections_are_written_back_as_they_were_read() {
     let configuration = parse(FULL).expect("it is right");
     let written = configuration.to_toml();
     assert_eq!(parse(&written).as_ref(), Ok(&configuration), "{written}");
+}
+
+#[test]
+fn credentials_and_registrations_arrive_and_the_password_is_not_shown() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "s3cret\n").expect("the file is written");
+    for password in [
+        "\"s3cret\"".to_owned(),
+        format!("{{ file = \"{}\" }}", file.display()),
+    ] {
+        let text = format!(
+            "{GATEWAY}username = \"trunk\"\npassword = {password}\nrealm = \"carrier\"\nregister = \"sip:4930@carrier.example\"\n\
+             register_contact = \"line-1\"\nregister_expires = \"10m\"\n"
+        );
+        let loaded = parse(&text).expect("a configuration");
+        let shown = loaded.shown();
+        assert!(!shown.to_toml().contains("s3cret"), "{}", shown.to_toml());
+        assert!(!format!("{loaded:?}").contains("s3cret"));
+        let policy = config::policy(&loaded, &[], Routes::default(), None).expect("a policy");
+        let gateway = policy.gateways.gateway("a").expect("a gateway");
+        let credential = gateway.credential().expect("credentials");
+        assert_eq!(
+            (&*credential.username, &*credential.password),
+            ("trunk", "s3cret")
+        );
+        assert_eq!(credential.realm.as_deref(), Some("carrier"));
+        let registration = gateway.description().registration.as_ref();
+        let registration = registration.expect("a registration");
+        assert_eq!(registration.registrar(), "sip:carrier.example");
+        assert_eq!(registration.contact_user(), "line-1");
+        assert_eq!(registration.expires(), Duration::from_secs(600));
+    }
 }

@@ -6,7 +6,7 @@ use crate::config::{Keyword as _, NextHop};
 use crate::control::{Control, ReloadedGateways, Running};
 use serde_json::{Value, json};
 use sip_routing::Policy;
-use sip_routing::gateway::{Gateway, GatewayView, Group, State, Statistics};
+use sip_routing::gateway::{Gateway, GatewayView, Group, RegistrationView, State, Statistics};
 use sip_transport::Time;
 use std::sync::Arc;
 use tracing::info;
@@ -144,9 +144,12 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         failed: [redirected, client, server, global],
         timeouts,
         transport_errors,
+        unauthorized,
         abandoned,
         full,
         rate_limited,
+        challenges_answered,
+        challenges_refused,
         probes_sent,
         probes_answered,
         state_changes,
@@ -168,13 +171,31 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "failed": { "3xx": redirected, "4xx": client, "5xx": server, "6xx": global },
         "timeouts": timeouts,
         "transport_errors": transport_errors,
+        "unauthorized": unauthorized,
         "abandoned": abandoned,
         "full": full,
         "rate_limited": rate_limited,
+        "username": view.username,
+        "challenges_answered": challenges_answered,
+        "challenges_refused": challenges_refused,
+        "registration": view.registration.as_ref().map(|it| registration(it, now)),
         "probes_sent": probes_sent,
         "probes_answered": probes_answered,
         "state_changes": state_changes,
         "rests": rests,
         "changed_ago": changed_at.map(|changed| (now - changed).as_secs()),
+    })
+}
+
+fn registration(view: &RegistrationView<'_>, now: Time) -> Value {
+    let seconds = |time: Option<Time>| time.map(|time| (time - now).as_secs());
+    json!({
+        "address": view.address,
+        "state": view.state.name(),
+        "expires_in": seconds(view.expires_at),
+        "next_attempt_in": seconds(view.next_attempt),
+        "last_response": view.status,
+        "succeeded": view.succeeded,
+        "failed": view.failed,
     })
 }
