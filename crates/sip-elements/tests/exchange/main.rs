@@ -13,6 +13,7 @@ mod ending_calls;
 mod explaining;
 mod figures;
 mod flows;
+mod gateway_identity;
 mod gateways;
 mod hanging_up;
 mod hostile_dialogs;

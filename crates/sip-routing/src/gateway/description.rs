@@ -1,6 +1,6 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
-use super::{FailoverRules, StatusSet};
+use super::{FailoverRules, Rewriting, StatusSet};
 use crate::limit::Rate;
 use sip_transport::selection::Destination;
 use std::time::Duration;
@@ -20,6 +20,10 @@ pub struct GatewayDescription {
     pub health: HealthRules,
     /// After which outcomes a call tries the next member.
     pub failover: FailoverRules,
+    /// Whether it is in the same trust domain (RFC 3325): it may see identities that callers withhold, and its own are believed.
+    pub trusted: bool,
+    /// How numbers and identities are written for it.
+    pub rewriting: Rewriting,
 }
 
 impl GatewayDescription {
@@ -32,6 +36,8 @@ impl GatewayDescription {
             rate: None,
             health: HealthRules::default(),
             failover: FailoverRules::default(),
+            trusted: false,
+            rewriting: Rewriting::default(),
         }
     }
 }

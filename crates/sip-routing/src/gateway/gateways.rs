@@ -30,6 +30,7 @@ pub struct Gateways {
     groups: HashMap<Box<str>, Arc<Group>>,
     /// In the order of the configuration.
     in_order: Box<[Arc<Gateway>]>,
+    has_trusted: bool,
 }
 
 impl Gateways {
@@ -55,6 +56,7 @@ impl Gateways {
         all.in_order = in_order
             .map(|(index, description)| all.add(description, index, previous))
             .collect::<Result<_, _>>()?;
+        all.has_trusted = all.in_order.iter().any(|gateway| gateway.is_trusted());
         for description in descriptions.groups {
             all.add_group(description, previous)?;
         }
@@ -64,6 +66,11 @@ impl Gateways {
     /// The gateway with this name.
     pub fn gateway(&self, name: &str) -> Option<&Arc<Gateway>> {
         self.by_name.get(name)
+    }
+
+    /// Whether any of them is trusted.
+    pub const fn has_trusted(&self) -> bool {
+        self.has_trusted
     }
 
     /// The group with this name.

@@ -11,6 +11,7 @@ use sip_routing::limit::{
     Declared, DeclaredEach, Description, InvalidLimit, Limits, MAX_BURST, NamedLimit, NetworkLimit,
     Rate,
 };
+use sip_routing::numbering::NumberingPlan;
 use sip_routing::prefix::{DEFAULT, PrefixTable, RouteList};
 use sip_routing::rule::{KnownNames, RefusalDescription, RuleDescription, RuleMistake, RuleSet};
 use sip_transport::selection::Destination;
@@ -158,8 +159,10 @@ pub(super) fn networks_of(configuration: &Configuration, entry: &str) -> Option<
 
 /// The gateways and groups as `sip-routing` describes them.
 fn descriptions(configuration: &Configuration) -> Descriptions {
+    let plan = configuration.numbering.plan();
+    let gateways = configuration.gateway.iter();
     Descriptions {
-        gateways: configuration.gateway.iter().map(gateway).collect(),
+        gateways: gateways.map(|it| gateway(it, &plan)).collect(),
         groups: groups(configuration).collect(),
     }
 }
@@ -177,7 +180,7 @@ pub(super) fn groups(configuration: &Configuration) -> impl Iterator<Item = Grou
     })
 }
 
-pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
+pub(super) fn gateway(gateway: &Gateway, plan: &Arc<NumberingPlan>) -> GatewayDescription {
     GatewayDescription {
         name: gateway.name.as_str().into(),
         destination: gateway.destination.0.clone(),
@@ -206,6 +209,8 @@ pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
             transport_error: gateway.failover_on_transport_error,
             after_early_media: gateway.failover_after_early_media,
         },
+        trusted: gateway.numbers.trusted,
+        rewriting: gateway.numbers.rewriting(plan),
     }
 }
 
