@@ -33,6 +33,19 @@ pub enum IdentityHeader {
     RemotePartyId,
 }
 
+impl IdentityHeader {
+    /// The word for it in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::None => "none",
+            Self::Asserted => "asserted",
+            Self::Preferred => "preferred",
+            Self::RemotePartyId => "remote_party_id",
+        }
+    }
+}
+
 /// Whose number is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallerSource {

@@ -1,6 +1,6 @@
 //! What is wrong with the rewriting of a gateway.
 
-use super::identity::{CallerIdentity, CallerSource, IdentityHeader};
+use super::identity::{CallerIdentity, CallerSource};
 use super::rewriting::Rewriting;
 use crate::numbering::NumberFormat;
 use crate::rule::is_prefix;
@@ -43,12 +43,6 @@ pub enum RewritingProblem {
         /// The domain.
         domain: Box<str>,
     },
-    /// A key that has no effect, because no identity is sent.
-    #[error("`{key}` has no effect without an identity; set `identity`, or remove `{key}`")]
-    NoIdentity {
-        /// The key.
-        key: &'static str,
-    },
     /// A format that needs the country code.
     #[error("`{key}` requires `country_code` in [numbering]")]
     NoCountryCode {
@@ -66,7 +60,7 @@ impl RewritingProblem {
             Self::Number { .. } => "caller_number",
             Self::NoNumber => "caller",
             Self::Domain { .. } => "caller_domain",
-            Self::NoIdentity { key } | Self::NoCountryCode { key } => key,
+            Self::NoCountryCode { key } => key,
         }
     }
 }
@@ -98,21 +92,6 @@ pub(super) fn check_rewriting(rewriting: &Rewriting) -> Result<(), RewritingProb
 }
 
 fn check_caller(caller: &CallerIdentity) -> Result<(), RewritingProblem> {
-    if matches!(
-        caller.header,
-        IdentityHeader::Unchanged | IdentityHeader::None
-    ) {
-        for (key, is_given) in [
-            ("caller", caller.source != CallerSource::Own),
-            ("caller_number", caller.number.is_some()),
-            ("caller_format", caller.format != NumberFormat::Unchanged),
-            ("caller_domain", caller.domain.is_some()),
-        ] {
-            if is_given {
-                return Err(RewritingProblem::NoIdentity { key });
-            }
-        }
-    }
     if let Some(number) = caller.number.as_deref().filter(|number| !is_e164(number)) {
         let number = number.into();
         return Err(RewritingProblem::Number { number });

@@ -4,7 +4,7 @@ use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_elements::{ChallengedMethods, Foreign, Strangers};
 use sip_message::Method;
 use sip_message::digest::Algorithm;
-use sip_routing::gateway::{Algorithm as Balancing, AllInactive, CallerSource, IdentityHeader};
+use sip_routing::gateway::{Algorithm as Balancing, AllInactive, CallerSource};
 use sip_routing::numbering::{NumberFormat, PlainNumbers};
 use sip_routing::rule::Authentication;
 use sip_runtime::tls::TlsVersion;
@@ -89,13 +89,6 @@ words!(PlainNumbers {
     Local = "local",
     National = "national",
     International = "international",
-});
-words!(IdentityHeader {
-    Unchanged = "unchanged",
-    None = "none",
-    Asserted = "asserted",
-    Preferred = "preferred",
-    RemotePartyId = "remote_party_id",
 });
 words!(CallerSource {
     Own = "own",

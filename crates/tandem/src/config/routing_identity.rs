@@ -1,6 +1,6 @@
 //! How numbers and identities are written for gateways.
 use super::catalogue::{any, between, optional};
-use super::declare::section;
+use super::declare::{choice, section};
 use super::routing_value::{CountryCode, DialledDigits};
 use sip_routing::gateway::{CalledNumber, CallerIdentity, CallerSource, IdentityHeader, Rewriting};
 use sip_routing::numbering::{NumberFormat, NumberingPlan, PlainNumbers};
@@ -43,11 +43,35 @@ section! {
         /// Text to put in front of the called number, after `strip`: up to 32 letters, digits, `+` and `*`.
         reload prefix: Option<String> = None, optional(Some("9911".to_owned()));
 
+        /// Who calls.
+        inline identity: GatewayIdentity;
+    }
+}
+
+choice! {
+    /// Which header field says to a gateway who calls.
+    GatewayIdentity {
         /// The header field that says who calls. `"asserted"` is `P-Asserted-Identity`, `"preferred"` `P-Preferred-Identity`, and
         /// `"remote_party_id"` `Remote-Party-ID`. It replaces all that the request says about the caller. `"none"` sends none.
         /// `"unchanged"` keeps those of trusted peers.
-        reload identity: IdentityHeader = IdentityHeader::default(), any();
+        reload identity = {
+            /// Those of trusted peers pass.
+            Unchanged = "unchanged",
+            /// None.
+            None = "none",
+            /// `P-Asserted-Identity`.
+            Asserted(CallerNumber) = "asserted",
+            /// `P-Preferred-Identity`.
+            Preferred(CallerNumber) = "preferred",
+            /// `Remote-Party-ID`.
+            RemotePartyId(CallerNumber) = "remote_party_id",
+        }
+    }
+}
 
+section! {
+    /// What the header field says.
+    CallerNumber {
         /// Whose number is sent: `"own"`, that of the caller, or `"trunk"`, always `caller_number`.
         reload caller: CallerSource = CallerSource::default(), any();
 
@@ -76,21 +100,42 @@ impl Numbering {
 
 impl GatewayNumbers {
     pub(super) fn rewriting(&self, plan: &Arc<NumberingPlan>) -> Rewriting {
-        let text = |text: &Option<String>| text.as_deref().map(Into::into);
         Rewriting {
             plan: Arc::clone(plan),
             called: CalledNumber {
                 format: self.called_format,
                 strip: self.strip,
-                prefix: text(&self.prefix).unwrap_or_default(),
+                prefix: text(self.prefix.as_ref()).unwrap_or_default(),
             },
-            caller: CallerIdentity {
-                header: self.identity,
-                format: self.caller_format,
-                number: text(&self.caller_number),
-                source: self.caller,
-                domain: text(&self.caller_domain),
-            },
+            caller: self.identity.caller(),
         }
     }
+}
+
+impl GatewayIdentity {
+    fn caller(&self) -> CallerIdentity {
+        let (header, number) = match self {
+            Self::Unchanged => return CallerIdentity::default(),
+            Self::None => {
+                return CallerIdentity {
+                    header: IdentityHeader::None,
+                    ..CallerIdentity::default()
+                };
+            }
+            Self::Asserted(number) => (IdentityHeader::Asserted, number),
+            Self::Preferred(number) => (IdentityHeader::Preferred, number),
+            Self::RemotePartyId(number) => (IdentityHeader::RemotePartyId, number),
+        };
+        CallerIdentity {
+            header,
+            format: number.caller_format,
+            number: text(number.caller_number.as_ref()),
+            source: number.caller,
+            domain: text(number.caller_domain.as_ref()),
+        }
+    }
+}
+
+fn text(text: Option<&String>) -> Option<Box<str>> {
+    text.map(|text| text.as_str().into())
 }

@@ -88,7 +88,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\ncaller_number = \"+4930\"",
-        "4:17: gateway `a`: `caller_number` has no effect without an identity; set `identity`, or remove `caller_number`",
+        "4:1: unknown key `caller_number` in [[gateway]]: it requires `identity = \"asserted\"` or `identity = \"preferred\"` or `identity = \"remote_party_id\"`",
     ),
     (
         "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nidentity = \"asserted\"\ncaller_number = \"030123\"",
