@@ -2,6 +2,7 @@
 
 use crate::View;
 use crate::phase::policy;
+use crate::proxy::request_uri_at;
 use crate::routing::route;
 use sip_message::{Message, Method, Uri};
 use sip_routing::Policy;
@@ -86,6 +87,8 @@ pub struct ExplainedMember {
     pub state: State,
     /// Whether the call would try it.
     pub verdict: Verdict,
+    /// The Request-URI that it would get.
+    pub request_uri: Box<[u8]>,
 }
 
 /// Why a request cannot be explained.
@@ -147,7 +150,8 @@ fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
 fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now: Time) -> Way {
     let explained = |name: &str| {
         let group = policy.gateways.group(name)?;
-        Some(explained(group, sip_message::home_hash(call_id), now))
+        let call_hash = sip_message::home_hash(call_id);
+        Some(explained(group, call_hash, uri, now))
     };
     match rule.map(Rule::decision) {
         None | Some(Decision::Local) => Way::Ordinary,
@@ -182,13 +186,14 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
     }
 }
 
-fn explained(group: &Group, call_hash: u64, now: Time) -> ExplainedGroup {
+fn explained(group: &Group, call_hash: u64, uri: &[u8], now: Time) -> ExplainedGroup {
     let mut members = Vec::new();
     group.explain(call_hash, now, |gateway, verdict| {
         members.push(ExplainedMember {
             gateway: gateway.name().into(),
             state: gateway.state(now),
             verdict,
+            request_uri: request_uri_at(uri, gateway),
         });
     });
     ExplainedGroup {

@@ -7,6 +7,7 @@
 
 pub mod gateway;
 pub mod limit;
+pub mod numbering;
 mod policy;
 pub mod prefix;
 pub mod rule;

@@ -7,7 +7,7 @@ use super::{Stop, destination};
 use crate::identity::Identity;
 use crate::metrics::Refused;
 use crate::own_response::{Origin, Refusal};
-use crate::proxy::{CallPolicy, GatewayRoute, Onward};
+use crate::proxy::{CallPolicy, GatewayRoute, Onward, Speaker};
 use crate::routing::{NextHop, Routing, Target};
 use crate::{Settings, WorkerParts};
 use sip_message::{Message, Method, Patch, Uri, home_hash};
@@ -232,6 +232,11 @@ pub(crate) fn find(
     }
     let mut policy = CallPolicy {
         is_trusted: rule.authentication() == Some(Authentication::Trust),
+        speaker: match identity {
+            Identity::Subscriber(_) => Speaker::Subscriber,
+            Identity::Peer => Speaker::Peer,
+            Identity::Unproven | Identity::Stranger => Speaker::Unknown,
+        },
         ..CallPolicy::default()
     };
     if rule.limit().is_some() || !rule.header_edits().is_empty() {

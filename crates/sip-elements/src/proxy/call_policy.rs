@@ -1,10 +1,12 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
 use super::gateway_credentials::Authorization;
+use super::gateway_identity::Speaker;
 use super::gateways::GatewayRoute;
 use super::places::Places;
 use crate::routing::Target;
 use sip_routing::Policy;
+use sip_routing::gateway::Gateway;
 use sip_routing::limit::Permits;
 use sip_routing::rule::Rule;
 use sip_transport::Time;
@@ -33,6 +35,8 @@ pub(crate) struct CallPolicy {
     pub(crate) is_stateless: bool,
     /// How it authenticates to the gateway that it goes to.
     pub(crate) authorization: Option<Box<Authorization>>,
+    /// How far the identity of the sender is proven.
+    pub(crate) speaker: Speaker,
 }
 
 impl CallPolicy {
@@ -40,6 +44,11 @@ impl CallPolicy {
     pub(super) fn rule(&self) -> Option<&Rule> {
         let (policy, number) = self.rule.as_ref()?;
         policy.rules.get(*number)
+    }
+
+    /// The gateway that the request is sent to.
+    pub(super) fn gateway(&self) -> Option<&Gateway> {
+        self.route.as_ref()?.gateway()
     }
 
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.

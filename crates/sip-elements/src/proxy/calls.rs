@@ -5,6 +5,7 @@ use super::Inbound;
 use super::call_events::{is_end_wanted, remove, report, report_end, save};
 use super::call_policy::Holding;
 use super::hang_up::{HungUp, hang_up};
+use super::identity_headers::Trust;
 use super::keys::Keys;
 use super::places::Places;
 use crate::routing::flow_token::is_reached_by_flow_only;
@@ -18,6 +19,7 @@ use sip_dialog::{
     Text,
 };
 use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_routing::Policy;
 use sip_transaction::{Account, Full, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
@@ -376,6 +378,22 @@ impl Calls {
             let known = proof::target_hash(dialog.target(sender.other()), &view.shared.hasher);
             dialog.expires() > view.now && known == target
         })
+    }
+
+    /// Who of the parties of a dialog is trusted as a gateway is, for a request in it. A call that an INVITE made went to its gateway, so
+    /// the gateway is the callee.
+    pub(super) fn trust(&self, keys: Keys, policy: &Policy) -> Trust {
+        let Some((id, sender)) = self.find(keys) else {
+            return Trust::default();
+        };
+        let name = self.dialogs.get(id).map(|it| it.text(Text::Gateway));
+        let name = name.and_then(|name| std::str::from_utf8(name).ok());
+        let gateway = name.and_then(|name| policy.gateways.gateway(name));
+        let is_trusted = gateway.is_some_and(|gateway| gateway.is_trusted());
+        Trust {
+            sender: is_trusted && sender == Party::Callee,
+            receiver: is_trusted && sender == Party::Caller,
+        }
     }
 
     /// Restores a dialog that was recorded, if `is_home` accepts its Call-ID. If its life is over, it ends at once.

@@ -8,6 +8,7 @@ use super::cursor::{Cursor, is_long};
 use super::dialog::Relation;
 use super::forward::{self, RequestCopy};
 use super::gateway_credentials;
+use super::identity_headers::Trust;
 use super::response::Best;
 use super::timer::Deadline;
 use super::waiting::Waiting;
@@ -77,6 +78,8 @@ pub(super) struct Context {
     pub(super) targets: Vec<Target>,
     /// What the policy says about the request, and the gateways that it may go to.
     pub(super) policy: Option<Box<CallPolicy>>,
+    /// Who is trusted besides the trusted peers, except the gateway that is chosen.
+    pub(super) trust: Trust,
     /// What replaces a branch that has failed.
     pub(super) retry: Option<Retry>,
     /// The best final response so far that was not forwarded at once.
@@ -364,7 +367,8 @@ impl Context {
         let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
         let asked = (request.method().as_bytes(), uri);
         gateway_credentials::prepare(self.policy.as_deref_mut(), scope.parts, asked);
-        let copy = copy.with_breadth(breadth).under(self.policy.as_deref());
+        let policy = self.policy.as_deref();
+        let copy = copy.with_breadth(breadth).under(policy, self.trust_ahead());
         let flow = copy.flow();
         let kind = self.kind();
         forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);

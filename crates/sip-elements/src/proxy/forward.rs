@@ -3,8 +3,8 @@
 
 use super::call_policy::CallPolicy;
 use super::gateway_credentials::Authorization;
-use super::{Inbound, identity_headers, session_timer};
-use crate::WorkerParts;
+use super::identity_headers::{Party, Trust, remove_untrusted};
+use super::{Inbound, gateway_identity, session_timer};
 use crate::own_response::hex;
 use crate::phase::authentication;
 use crate::routing::breadth;
@@ -16,6 +16,7 @@ use crate::routing::proof::Side;
 use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Strict, Target, Way};
+use crate::{Settings, WorkerParts};
 use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, ClientOptions, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
@@ -49,6 +50,8 @@ pub(super) struct RequestCopy<'c, 'm> {
     is_secure: bool,
     /// What the policy says about the request.
     policy: Option<&'c CallPolicy>,
+    /// Who is trusted besides the trusted peers.
+    trust: Trust,
 }
 
 /// Sends a copy through the client transaction that is reserved for it. `scratch` holds the text of the patch.
@@ -91,6 +94,7 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
+    copy.assert_identity(&mut patch, settings);
     copy.edit_headers(&mut patch);
     copy.add_credentials(&mut patch);
     let options = ClientOptions {
@@ -200,6 +204,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             },
             is_secure,
             policy: None,
+            trust: Trust::default(),
         })
     }
 
@@ -223,9 +228,13 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         }
     }
 
-    /// The same copy, as the policy wants it.
-    pub(super) const fn under(self, policy: Option<&'c CallPolicy>) -> Self {
-        Self { policy, ..self }
+    /// The same copy, as the policy wants it, between parties of this trust.
+    pub(super) const fn under(self, policy: Option<&'c CallPolicy>, trust: Trust) -> Self {
+        Self {
+            policy,
+            trust,
+            ..self
+        }
     }
 
     /// Whether no state of the call is kept beyond its transactions.
@@ -307,14 +316,23 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     }
 
     fn remove_untrusted(&self, patch: &mut Patch<'_, '_>, trusted: &Networks) {
-        let (from, to) = (self.source.remote.ip(), self.flow.remote.ip());
-        let is_trusted = self.policy.is_some_and(|policy| policy.is_trusted);
-        let from = if is_trusted {
-            identity_headers::Sender::Trusted
-        } else {
-            identity_headers::Sender::At(from)
-        };
-        identity_headers::remove_untrusted(patch, self.request, trusted, from, to);
+        let from = Party::new(self.source.remote.ip(), self.trust.sender);
+        remove_untrusted(patch, self.request, trusted, from, self.receiver());
+    }
+
+    fn receiver(&self) -> Party {
+        Party::new(self.flow.remote.ip(), self.trust.receiver)
+    }
+
+    /// Says to a gateway who calls.
+    fn assert_identity(&self, patch: &mut Patch<'_, '_>, settings: &Settings) {
+        if let Some(policy) = self.policy
+            && let Some(gateway) = policy.gateway()
+        {
+            let who = (policy.speaker, gateway);
+            let is_trusted = self.receiver().is_trusted(&settings.proxy.trusted_peers);
+            gateway_identity::assert(patch, self.request, settings, who, is_trusted);
+        }
     }
 
     /// Makes the changes of the routing rule.

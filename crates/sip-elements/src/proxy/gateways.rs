@@ -6,6 +6,7 @@
 use super::context::{Context, ContextScope};
 use super::cursor::retry_after;
 use super::gateway_credentials::Authorization;
+use super::identity_headers::Trust;
 use crate::metrics::GatewayFailover;
 use crate::routing::failure::Failure;
 use crate::routing::target::{NextHop, Target};
@@ -92,7 +93,7 @@ impl GatewayRoute {
             } = choice;
             let gateway = Arc::clone(gateway);
             self.tried.insert(member);
-            let target = target(&self.uri, gateway.destination());
+            let target = target(&self.uri, &gateway);
             self.attempts.push(Attempt {
                 gateway,
                 first_branch,
@@ -146,6 +147,18 @@ impl GatewayRoute {
         let untried = |group: &Arc<Group>| group.members().len() > self.tried.len() as usize;
         self.state != State::Closed
             && (self.groups.len() > 1 || self.groups.last().is_some_and(untried))
+    }
+
+    /// The gateway that the request is sent to.
+    pub(super) fn gateway(&self) -> Option<&Gateway> {
+        self.trying().map(|attempt| &*attempt.gateway)
+    }
+
+    /// The gateway of this branch.
+    fn gateway_of(&self, branch: u8) -> Option<&Gateway> {
+        let mut attempts = self.attempts.iter().rev();
+        let attempt = attempts.find(|attempt| attempt.first_branch <= branch)?;
+        Some(&attempt.gateway)
     }
 
     fn trying(&self) -> Option<&Attempt> {
@@ -214,6 +227,25 @@ impl Context {
 
     fn gateways_mut(&mut self) -> Option<&mut GatewayRoute> {
         self.policy.as_mut()?.route.as_mut()
+    }
+
+    /// Who is trusted besides the trusted peers, for a copy that is about to be sent.
+    pub(super) fn trust_ahead(&self) -> Trust {
+        let gateway = self.gateways().and_then(GatewayRoute::gateway);
+        self.trust_with(gateway)
+    }
+
+    /// Who is trusted besides the trusted peers, for a response from this branch.
+    pub(super) fn trust_of(&self, branch: u8) -> Trust {
+        let gateway = self.gateways().and_then(|route| route.gateway_of(branch));
+        self.trust_with(gateway)
+    }
+
+    fn trust_with(&self, gateway: Option<&Gateway>) -> Trust {
+        Trust {
+            receiver: self.trust.receiver || gateway.is_some_and(Gateway::is_trusted),
+            ..self.trust
+        }
     }
 
     /// Adds the target of the next gateway, if there is one for the request.
@@ -373,9 +405,15 @@ const fn outcome_of(failure: Failure, is_excused: bool) -> Outcome {
     }
 }
 
-fn target(uri: &[u8], destination: &Destination) -> Target {
+/// The Request-URI towards a gateway, with the called number as it wants it.
+pub(crate) fn request_uri_at(uri: &[u8], gateway: &Gateway) -> Box<[u8]> {
+    uri_at(&gateway.rewriting().called(uri), gateway.destination())
+}
+
+fn target(uri: &[u8], gateway: &Gateway) -> Target {
+    let destination = gateway.destination();
     Target {
-        uri: uri_at(uri, destination),
+        uri: request_uri_at(uri, gateway),
         q: 1000,
         route: Box::default(),
         next_hop: Some(NextHop::Server(destination.clone())),

@@ -13,6 +13,7 @@ mod deadlines;
 mod dialog;
 mod forward;
 mod gateway_credentials;
+mod gateway_identity;
 mod gateways;
 mod hang_up;
 mod identity_headers;
@@ -46,8 +47,10 @@ use context::{BranchState, Context, ContextScope};
 pub(crate) use cursor::retry_after;
 use dialog::{InDialog, Relation};
 use forward::RequestCopy;
-pub(crate) use gateways::GatewayRoute;
+pub(crate) use gateway_identity::Speaker;
+pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
+use identity_headers::{Party, Trust};
 use keys::Keys;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
@@ -202,6 +205,7 @@ impl Proxy {
             context.routes.call = self.calls.number(call);
         }
         context.expect_challenge(parts, &self.calls);
+        context.trust = self.trust(parts, &context);
         self.begin(parts, key, context, request);
     }
 
@@ -640,6 +644,7 @@ impl Proxy {
             branches: SmallVec::new(),
             targets,
             policy: None,
+            trust: Trust::default(),
             retry: None,
             best: None,
             waiting: None,
@@ -649,6 +654,19 @@ impl Proxy {
             cancelled_by: None,
             is_concluded: false,
         })
+    }
+
+    /// Who is trusted besides the trusted peers, as far as it is known before a gateway is chosen.
+    fn trust(&self, parts: &WorkerParts<'_>, context: &Context) -> Trust {
+        let policy = &parts.settings.policy;
+        match context.dialog.keys() {
+            Some(keys) if policy.gateways.has_trusted() => self.calls.trust(keys, policy),
+            Some(_) => Trust::default(),
+            None => Trust {
+                sender: context.policy.as_ref().is_some_and(|it| it.is_trusted),
+                receiver: false,
+            },
+        }
     }
 
     /// Starts the first group of targets. The request is stored only if the context outlives this call.
@@ -767,7 +785,7 @@ impl Proxy {
         if !matches!(response.status(), 200..300) || response.method() != Method::Invite {
             return parts.metrics.dropped(DropReason::StrayResponse);
         }
-        let passed = upstream::forward_statelessly(parts, response, from);
+        let passed = upstream::forward_statelessly(parts, response, Party::At(from));
         let Some((server, recorded)) = passed else {
             return;
         };

@@ -3,7 +3,8 @@
 
 use super::calls::Accepted;
 use super::context::{BranchState, Context, ContextScope};
-use super::{identity_headers, reason, session_timer};
+use super::identity_headers::{Party, remove_untrusted};
+use super::{reason, session_timer};
 use crate::metrics::DropReason;
 use crate::own_response::{own_tag, with_server_header};
 use crate::routing::failure::Failure;
@@ -53,8 +54,8 @@ impl Best {
 
 #[derive(Debug)]
 enum Outcome {
-    /// The response and the address that it came from.
-    Received(Box<[u8]>, IpAddr),
+    /// The response and its sender.
+    Received(Box<[u8]>, Party),
     Own(Failure),
 }
 
@@ -100,6 +101,7 @@ impl Context {
         place: u8,
         (response, from): (&Message<'_>, IpAddr),
     ) -> bool {
+        let from = Party::new(from, self.trust_of(place).receiver);
         self.record_outcome(scope, place, response);
         let status = response.status();
         self.note_accepted(status);
@@ -127,7 +129,7 @@ impl Context {
         &mut self,
         scope: &mut ContextScope<'_, '_>,
         place: u8,
-        (response, from): (&Message<'_>, IpAddr),
+        (response, from): (&Message<'_>, Party),
     ) {
         let Some(branch) = self.branches.get_mut(usize::from(place)) else {
             return;
@@ -166,7 +168,7 @@ impl Context {
         &mut self,
         scope: &mut ContextScope<'_, '_>,
         place: u8,
-        (response, from): (&Message<'_>, IpAddr),
+        (response, from): (&Message<'_>, Party),
     ) {
         self.end_branch(scope, place);
         if !self.is_invite {
@@ -217,7 +219,7 @@ impl Context {
         &mut self,
         scope: &mut ContextScope<'_, '_>,
         place: u8,
-        (response, from): (&Message<'_>, IpAddr),
+        (response, from): (&Message<'_>, Party),
     ) {
         self.note_dialog(scope, place, response, None);
         let status = response.status();
@@ -285,7 +287,7 @@ impl Context {
     }
 
     /// Keeps a final response if it is the best so far, and its challenges in any case (step 7).
-    fn note_response(&mut self, response: &Message<'_>, from: IpAddr) {
+    fn note_response(&mut self, response: &Message<'_>, from: Party) {
         let status = response.status();
         let rank = rank(status);
         match &mut self.best {
@@ -402,7 +404,7 @@ impl Context {
         &self,
         scope: &mut ContextScope<'_, '_>,
         response: &Message<'_>,
-        from: IpAddr,
+        from: Party,
     ) -> Passed {
         self.forward_response_with(scope, (response, from), &[])
     }
@@ -410,7 +412,7 @@ impl Context {
     fn forward_response_with(
         &self,
         scope: &mut ContextScope<'_, '_>,
-        (response, from): (&Message<'_>, IpAddr),
+        (response, from): (&Message<'_>, Party),
         challenges: &[(HeaderName, Box<[u8]>)],
     ) -> Passed {
         let Some(server) = self.server else {
@@ -423,9 +425,8 @@ impl Context {
         let recorded = record_route::answer(&mut patch, response, scope.parts.view());
         session_timer::agree(&mut patch, response, scope.parts.settings);
         let trusted = &scope.parts.settings.proxy.trusted_peers;
-        let to = self.source.remote.ip();
-        let from = identity_headers::Sender::At(from);
-        identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
+        let to = Party::new(self.source.remote.ip(), self.trust.sender);
+        remove_untrusted(&mut patch, response, trusted, from, to);
         for (name, value) in challenges {
             patch.append(*name, value);
         }

@@ -5,7 +5,8 @@
 
 use super::call_policy::Onward;
 use super::forward::{self, RequestCopy};
-use super::{Inbound, Proxy, identity_headers};
+use super::identity_headers::{Party, Trust, remove_untrusted};
+use super::{Inbound, Proxy};
 use crate::WorkerParts;
 use crate::named_servers::NamedServers;
 use crate::routing::Routing;
@@ -47,7 +48,12 @@ impl Proxy {
         let branch = StatelessBranch::of(hasher, request, source, &mut self.scratch);
         let branch = branch.ok_or(Failure::Unreachable)?;
         let copy = RequestCopy::new(parts, inbound, target, &routes, &hop, remote)?;
-        let copy = copy.under(onward.policy.as_deref());
+        let policy = onward.policy.as_deref();
+        let trust = Trust {
+            sender: policy.is_some_and(|policy| policy.is_trusted),
+            receiver: false,
+        };
+        let copy = copy.under(policy, trust);
         forward::send_statelessly(parts, &mut self.scratch, &copy, |into| branch.write(into));
         parts.metrics.forwarded_statelessly.increment();
         Ok(true)
@@ -80,11 +86,8 @@ pub(super) fn receive(parts: &mut WorkerParts<'_>, response: &Message<'_>, from:
     // The client may be on a stream, which needs Content-Length.
     patch.complete_content_length();
     let trusted = &parts.settings.proxy.trusted_peers;
-    let (from, to) = (
-        identity_headers::Sender::At(from),
-        branch.upstream.remote.ip(),
-    );
-    identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
+    let (from, to) = (Party::At(from), Party::At(branch.upstream.remote.ip()));
+    remove_untrusted(&mut patch, response, trusted, from, to);
     parts.output.send(branch.upstream, |into| patch.write(into));
     parts
         .metrics

@@ -1,7 +1,8 @@
 //! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and
 //! calls that were in progress when this node restarted.
 
-use super::{identity_headers, session_timer};
+use super::identity_headers::{Party, remove_untrusted};
+use super::session_timer;
 use crate::WorkerParts;
 use crate::metrics::DropReason;
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
@@ -31,7 +32,7 @@ pub(super) fn receive_stray(parts: &mut WorkerParts<'_>, response: &Message<'_>,
     let call_id = response.call_id().unwrap_or_default();
     if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
     {
-        forward_statelessly(parts, response, from);
+        forward_statelessly(parts, response, Party::At(from));
     } else {
         parts.metrics.dropped(DropReason::ForgedResponse);
     }
@@ -42,7 +43,7 @@ pub(super) fn receive_stray(parts: &mut WorkerParts<'_>, response: &Message<'_>,
 pub(super) fn forward_statelessly(
     parts: &mut WorkerParts<'_>,
     response: &Message<'_>,
-    from: IpAddr,
+    from: Party,
 ) -> Option<(ServerId, Recorded)> {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
@@ -54,8 +55,7 @@ pub(super) fn forward_statelessly(
     let to = upstream.and_then(|via| response_address(&via));
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());
     let trusted = &parts.settings.proxy.trusted_peers;
-    let from = identity_headers::Sender::At(from);
-    identity_headers::remove_untrusted(&mut patch, response, trusted, from, to);
+    remove_untrusted(&mut patch, response, trusted, from, Party::At(to));
     let mut popped = Vec::new();
     patch.write(&mut popped);
     let Ok(message) = Message::parse(&popped) else {

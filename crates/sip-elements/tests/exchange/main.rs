@@ -15,6 +15,7 @@ mod explaining;
 mod figures;
 mod flows;
 mod gateway_challenges;
+mod gateway_identity;
 mod gateways;
 mod hanging_up;
 mod hostile_dialogs;

@@ -6,7 +6,7 @@ use super::HeaderName;
 struct Key(u64, u64);
 
 /// Names and compact forms of up to 15 bytes.
-const NAMES: [(&[u8], HeaderName); 53] = [
+const NAMES: [(&[u8], HeaderName); 54] = [
     (b"via", HeaderName::Via),
     (b"from", HeaderName::From),
     (b"to", HeaderName::To),
@@ -46,6 +46,7 @@ const NAMES: [(&[u8], HeaderName); 53] = [
     (b"max-breadth", HeaderName::MaxBreadth),
     (b"remote-party-id", HeaderName::RemotePartyId),
     (b"diversion", HeaderName::Diversion),
+    (b"history-info", HeaderName::HistoryInfo),
     (b"privacy", HeaderName::Privacy),
     // Compact forms (RFC 3261 section 7.3.3, RFC 3515, 3892, 4028, 6665).
     (b"v", HeaderName::Via),

@@ -52,6 +52,7 @@ pub enum HeaderName {
     PPreferredIdentity,
     RemotePartyId,
     Diversion,
+    HistoryInfo,
     Privacy,
     /// A name that this crate does not know.
     Other,
@@ -122,6 +123,7 @@ impl HeaderName {
             Self::PPreferredIdentity => "P-Preferred-Identity",
             Self::RemotePartyId => "Remote-Party-ID",
             Self::Diversion => "Diversion",
+            Self::HistoryInfo => "History-Info",
             Self::Privacy => "Privacy",
             Self::Other | Self::Invalid => "",
         }
@@ -145,6 +147,11 @@ impl HeaderName {
                 | Self::Warning
                 | Self::Accept
                 | Self::Reason
+                | Self::PAssertedIdentity
+                | Self::PPreferredIdentity
+                | Self::RemotePartyId
+                | Self::Diversion
+                | Self::HistoryInfo
         )
     }
 }

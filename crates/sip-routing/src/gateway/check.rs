@@ -1,6 +1,7 @@
 //! Checks descriptions.
 
 use super::description::{GatewayDescription, GroupDescription, HealthRules};
+use super::rewriting_problem::check_rewriting;
 use super::{GatewayError, MAX_MEMBERS};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -34,6 +35,11 @@ pub(super) fn check_gateway(gateway: &GatewayDescription) -> Result<(), GatewayE
             status,
         });
     }
+    let rewriting = check_rewriting(&gateway.rewriting);
+    rewriting.map_err(|problem| GatewayError::Rewriting {
+        name: name(),
+        problem,
+    })?;
     check_health(&gateway.name, &gateway.health)
 }
 

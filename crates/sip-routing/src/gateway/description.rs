@@ -1,7 +1,7 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
 use super::registration::RegistrationDescription;
-use super::{FailoverRules, StatusSet};
+use super::{FailoverRules, Rewriting, StatusSet};
 use crate::limit::Rate;
 use sip_message::digest::Credential;
 use sip_transport::selection::Destination;
@@ -26,6 +26,10 @@ pub struct GatewayDescription {
     pub credential: Option<Credential>,
     /// The registration that it requires.
     pub registration: Option<RegistrationDescription>,
+    /// Whether it is in the same trust domain (RFC 3325): it may see identities that callers withhold, and its own are believed.
+    pub trusted: bool,
+    /// How numbers and identities are written for it.
+    pub rewriting: Rewriting,
 }
 
 impl GatewayDescription {
@@ -40,6 +44,8 @@ impl GatewayDescription {
             failover: FailoverRules::default(),
             credential: None,
             registration: None,
+            trusted: false,
+            rewriting: Rewriting::default(),
         }
     }
 }

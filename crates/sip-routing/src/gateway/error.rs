@@ -1,6 +1,6 @@
 //! What is wrong with the description of a gateway or a group.
 
-use super::{MAX_GATEWAYS, MAX_GROUPS, MAX_MEMBERS};
+use super::{MAX_GATEWAYS, MAX_GROUPS, MAX_MEMBERS, RewritingProblem};
 use std::time::Duration;
 
 /// What is wrong with the description of a gateway or a group.
@@ -97,6 +97,14 @@ pub enum GatewayError {
         name: Box<str>,
         /// The first such code.
         status: u16,
+    },
+    /// A rewriting of numbers and identities that is not possible.
+    #[error("gateway `{name}`: {problem}")]
+    Rewriting {
+        /// The gateway.
+        name: Box<str>,
+        /// What is wrong with it.
+        problem: RewritingProblem,
     },
     /// A group without members.
     #[error("gateway group `{group}` has no members; allowed: 1 to {MAX_MEMBERS}")]

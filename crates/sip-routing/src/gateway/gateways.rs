@@ -31,6 +31,7 @@ pub struct Gateways {
     /// In the order of the configuration.
     in_order: Box<[Arc<Gateway>]>,
     have_credentials: bool,
+    has_trusted: bool,
 }
 
 impl Gateways {
@@ -57,6 +58,7 @@ impl Gateways {
             .map(|(index, description)| all.add(description, index, previous))
             .collect::<Result<_, _>>()?;
         all.have_credentials = all.in_order.iter().any(|it| it.credential().is_some());
+        all.has_trusted = all.in_order.iter().any(|gateway| gateway.is_trusted());
         for description in descriptions.groups {
             all.add_group(description, previous)?;
         }
@@ -66,6 +68,11 @@ impl Gateways {
     /// The gateway with this name.
     pub fn gateway(&self, name: &str) -> Option<&Arc<Gateway>> {
         self.by_name.get(name)
+    }
+
+    /// Whether any of them is trusted.
+    pub const fn has_trusted(&self) -> bool {
+        self.has_trusted
     }
 
     /// The group with this name.

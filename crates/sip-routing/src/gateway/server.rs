@@ -1,6 +1,5 @@
 //! One gateway: its description, and the state that outlives the configuration.
 
-use super::FailoverRules;
 use super::description::GatewayDescription;
 use super::health::{Change, Health, State};
 use super::nonce::KnownNonces;
@@ -9,6 +8,7 @@ use super::place::{GatewayState, Place};
 use super::registration::Registration;
 use super::statistics::count;
 use super::word::Source;
+use super::{FailoverRules, Rewriting};
 use sip_transport::Time;
 use sip_transport::selection::Destination;
 use std::sync::Arc;
@@ -82,6 +82,16 @@ impl Gateway {
     /// After which outcomes a call tries the next member.
     pub const fn failover(&self) -> &FailoverRules {
         &self.description.failover
+    }
+
+    /// Whether it is in the same trust domain.
+    pub const fn is_trusted(&self) -> bool {
+        self.description.trusted
+    }
+
+    /// How numbers and identities are written for it.
+    pub const fn rewriting(&self) -> &Rewriting {
+        &self.description.rewriting
     }
 
     /// Its number in this configuration, from 0, for tables beside this one. Another configuration numbers anew.

@@ -47,4 +47,6 @@ pub use field_name::FieldName;
 pub use header_edits::{HeaderEdit, HeaderEdits};
 pub use mistake::{PatternProblem, Problem, RuleMistake};
 pub use number_edit::NumberEdit;
+pub(crate) use number_edit::{around_user, is_prefix};
 pub use set::{MAX_RULES, Rule, RuleSet};
+pub(crate) use text::{characters_of_number, number};

@@ -3,6 +3,9 @@
 use super::text::{is_separator, number};
 use sip_message::{Scheme, Uri};
 
+/// The maximum length of what is put in front of a number.
+const MAX_PREFIX: usize = 32;
+
 /// A change of the user of the Request-URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberEdit {
@@ -11,7 +14,7 @@ pub struct NumberEdit {
 }
 
 impl NumberEdit {
-    pub(super) const fn new(strip: u8, prefix: Box<str>) -> Self {
+    pub(crate) const fn new(strip: u8, prefix: Box<str>) -> Self {
         Self { strip, prefix }
     }
 
@@ -37,13 +40,7 @@ impl NumberEdit {
         let Some(kept) = self.stripped(user) else {
             return false;
         };
-        // The user directly follows the scheme.
-        let scheme = uri.bytes.iter().take_while(|octet| **octet != b':').count() + 1;
-        let (before, behind) = (
-            uri.bytes.get(..scheme),
-            uri.bytes.get(scheme + user.len()..),
-        );
-        let (Some(before), Some(behind)) = (before, behind) else {
+        let Some((before, behind)) = around_user(uri) else {
             return false;
         };
         for part in [before, self.prefix.as_bytes(), kept, behind] {
@@ -65,6 +62,20 @@ impl NumberEdit {
         let is_empty = matches!(rest.first(), None | Some(b';'));
         (!is_empty || !self.prefix.is_empty()).then_some(rest)
     }
+}
+
+/// What is before and behind the user of a URI that has one.
+pub(crate) fn around_user<'a>(uri: &Uri<'a>) -> Option<(&'a [u8], &'a [u8])> {
+    // The user directly follows the scheme.
+    let scheme = uri.bytes.iter().take_while(|octet| **octet != b':').count() + 1;
+    let before = uri.bytes.get(..scheme)?;
+    Some((before, uri.bytes.get(scheme + uri.user?.len()..)?))
+}
+
+/// Whether this may be put in front of a number: 1 to 32 letters, digits, `+` and `*`.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let fits = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'*');
+    matches!(text.len(), 1..=MAX_PREFIX) && text.bytes().all(fits)
 }
 
 fn without_separators(mut user: &[u8], is_number: bool) -> &[u8] {

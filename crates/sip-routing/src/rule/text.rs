@@ -137,7 +137,7 @@ impl<'a> Text<'a> {
 }
 
 /// The telephone number that a user part is, with its escapes and separators; `None` if it is none.
-pub(super) fn number(user: &[u8]) -> Option<&[u8]> {
+pub(crate) fn number(user: &[u8]) -> Option<&[u8]> {
     let end = user.iter().position(|octet| *octet == b';');
     let number = user.get(..end.unwrap_or(user.len()))?;
     let is_number = if number.contains(&b'%') {
@@ -149,6 +149,15 @@ pub(super) fn number(user: &[u8]) -> Option<&[u8]> {
         is_number(number.iter().copied())
     };
     is_number.then_some(number)
+}
+
+/// The characters of the telephone number that a user part is, without escapes, separators and parameters. `None` if it is none.
+pub(crate) fn characters_of_number(user: &[u8]) -> Option<impl Iterator<Item = u8>> {
+    let rest = number(user)?;
+    Some(Bytes {
+        rest,
+        form: Form::Number,
+    })
 }
 
 /// Whether these are the bytes of a number: one digit at least.

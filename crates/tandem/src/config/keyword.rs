@@ -4,7 +4,8 @@ use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_elements::{ChallengedMethods, Foreign, Strangers};
 use sip_message::Method;
 use sip_message::digest::Algorithm;
-use sip_routing::gateway::{Algorithm as Balancing, AllInactive};
+use sip_routing::gateway::{Algorithm as Balancing, AllInactive, CallerSource};
+use sip_routing::numbering::{NumberFormat, PlainNumbers};
 use sip_routing::rule::Authentication;
 use sip_runtime::tls::TlsVersion;
 use sip_runtime::{Aliases, EventLoopKind};
@@ -79,6 +80,22 @@ words!(Balancing {
 words!(AllInactive {
     Try = "try",
     Refuse = "refuse",
+});
+words!(NumberFormat {
+    Unchanged = "unchanged",
+    E164 = "e164",
+    Digits = "digits",
+    International = "international",
+    National = "national",
+});
+words!(PlainNumbers {
+    Local = "local",
+    National = "national",
+    International = "international",
+});
+words!(CallerSource {
+    Own = "own",
+    Trunk = "trunk",
 });
 words!(Authentication {
     Digest = "digest",

@@ -28,6 +28,7 @@ mod redis_url;
 mod reference;
 mod resolve;
 mod routing_check;
+mod routing_identity;
 mod routing_policy;
 mod routing_sections;
 mod routing_value;
@@ -60,11 +61,14 @@ pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
     runtime_options, save_time, settings, speaks_tls, tls_settings,
 };
+pub use routing_identity::*;
 pub use routing_policy::{
     OwnListener, PolicyError, Routes, descriptions, group_names, own_listener, policy,
 };
 pub use routing_sections::*;
-pub use routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
+pub use routing_value::{
+    ColumnName, CountryCode, DialledDigits, GroupMember, HeaderField, HeaderMatch, TableName,
+};
 pub use sections::*;
 pub use write::effective;
 

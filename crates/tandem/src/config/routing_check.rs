@@ -66,10 +66,11 @@ fn gateways(
     document: &Document<'_>,
 ) -> HashMap<String, GatewayDescription> {
     let listeners = declared_listeners(configuration);
+    let plan = configuration.numbering.plan();
     let mut known: HashMap<String, GatewayDescription> = HashMap::new();
     for (index, declared) in configuration.gateway.iter().enumerate() {
         let path = format!("gateway[{index}]");
-        let description = gateway(declared);
+        let description = gateway(declared, &plan);
         let alone = Descriptions {
             gateways: vec![description.clone()],
             groups: Vec::new(),
@@ -99,7 +100,12 @@ fn gateways(
 
 /// Where an error of a gateway is reported: at the key that it is about, or at the section if the key has its default.
 fn gateway_place(document: &Document<'_>, section: &str, error: &GatewayError) -> String {
+    let of_rewriting = match error {
+        GatewayError::Rewriting { problem, .. } => Some(problem.key()),
+        _ => None,
+    };
     let keys: &[&str] = match error {
+        GatewayError::Rewriting { .. } => of_rewriting.as_slice(),
         GatewayError::NoHost { .. } | GatewayError::NoPort { .. } => &["destination"],
         GatewayError::NoProbeAnswers { .. } => &["probe_codes"],
         GatewayError::FailoverCode { .. } => &["failover_codes"],

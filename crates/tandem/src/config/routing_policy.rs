@@ -11,6 +11,7 @@ use sip_routing::limit::{
     Declared, DeclaredEach, Description, InvalidLimit, Limits, MAX_BURST, NamedLimit, NetworkLimit,
     Rate,
 };
+use sip_routing::numbering::NumberingPlan;
 use sip_routing::prefix::{DEFAULT, PrefixTable, RouteList};
 use sip_routing::rule::{KnownNames, RefusalDescription, RuleDescription, RuleMistake, RuleSet};
 use sip_transport::selection::Destination;
@@ -181,7 +182,8 @@ pub(super) fn networks_of(configuration: &Configuration, entry: &str) -> Option<
 
 /// The gateways and groups of the file, then these, as `sip-routing` describes them.
 pub fn descriptions(configuration: &Configuration, more: &Descriptions) -> Descriptions {
-    let gateways = configuration.gateway.iter().map(gateway);
+    let plan = configuration.numbering.plan();
+    let gateways = configuration.gateway.iter().map(|it| gateway(it, &plan));
     Descriptions {
         gateways: gateways.chain(more.gateways.iter().cloned()).collect(),
         groups: groups(configuration)
@@ -203,7 +205,7 @@ pub(super) fn groups(configuration: &Configuration) -> impl Iterator<Item = Grou
     })
 }
 
-pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
+pub(super) fn gateway(gateway: &Gateway, plan: &Arc<NumberingPlan>) -> GatewayDescription {
     GatewayDescription {
         name: gateway.name.as_str().into(),
         destination: gateway.destination.0.clone(),
@@ -234,6 +236,8 @@ pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
         },
         credential: gateway.account.credential(),
         registration: gateway.account.registration(),
+        trusted: gateway.numbers.trusted,
+        rewriting: gateway.numbers.rewriting(plan),
     }
 }
 

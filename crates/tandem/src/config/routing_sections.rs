@@ -6,6 +6,7 @@ use super::gateway_account::GatewayAccount;
 use super::host_value::{FilePath, NextHop};
 use super::kamailio_sections::KamailioPrefixes;
 use super::network_value::Network;
+use super::routing_identity::GatewayNumbers;
 use super::routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
 use super::sections::example_next_hop;
 use sip_routing::gateway::{Algorithm, AllInactive, FailoverRules, HealthRules, StatusSet};
@@ -50,6 +51,9 @@ section! {
 
         /// Calls that may arrive at once within `calls_per_second`. If omitted, as many as the rate brings in a second.
         reload burst: Option<u32> = None, optional_between(1, MAX_BURST, 60);
+
+        /// Numbers and identities.
+        inline numbers: GatewayNumbers;
 
         /// Probe the gateway with OPTIONS. With `false`, an inactive gateway gets one call in each `probe_interval` as a trial.
         reload probe: bool = HealthRules::default().probe, any();

@@ -1,4 +1,4 @@
-//! Value types of the routing sections: members of groups, header fields, response codes, and names of tables and columns.
+//! Value types of the routing sections: members of groups, header fields, response codes, dialled digits, and names of tables and columns.
 use super::mistake::nearest;
 use super::value::{Listed, Setting, Wrong, quoted, text};
 use sip_routing::gateway::{BadStatusSet, MemberDescription, StatusSet};
@@ -208,4 +208,52 @@ impl Setting for ColumnName {
     fn to_toml(&self) -> Option<String> {
         Some(quoted(&self.0))
     }
+}
+
+/// A country code (ITU-T E.164).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountryCode(pub String);
+
+impl Setting for CountryCode {
+    fn expected() -> String {
+        "a country code of one to three digits, such as \"49\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let code = text(value)?;
+        let is_code = is_dialled(code, 3) && !code.is_empty() && !code.starts_with('0');
+        let is_one = is_code.then(|| Self(code.to_owned()));
+        is_one.ok_or_else(|| match code.strip_prefix('+') {
+            Some(code) => Wrong::hint(format!("write \"{code}\"")),
+            None => Wrong::default(),
+        })
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+/// Digits that callers dial before a number. May be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialledDigits(pub String);
+
+impl Setting for DialledDigits {
+    fn expected() -> String {
+        "up to eight digits, such as \"00\"".to_owned()
+    }
+
+    fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
+        let digits = text(value)?;
+        let are_digits = is_dialled(digits, 8).then(|| Self(digits.to_owned()));
+        are_digits.ok_or_else(Wrong::default)
+    }
+
+    fn to_toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
+
+fn is_dialled(text: &str, most: usize) -> bool {
+    text.len() <= most && text.bytes().all(|octet| octet.is_ascii_digit())
 }

@@ -15,6 +15,7 @@ use super::network_value::Network;
 use super::node_name::NodeName;
 use super::origin::Origin;
 use super::redis_url::RedisUrl;
+use super::routing_identity::Numbering;
 use super::routing_sections::{
     CallLimit, CallLimits, Gateway, GatewayGroup, NamedNetwork, Prefixes, RoutingRule,
 };
@@ -76,6 +77,9 @@ section! {
 
         /// Named networks.
         section network: Vec<NamedNetwork>;
+
+        /// Telephone numbers.
+        section numbering: Numbering;
 
         /// Gateways.
         section gateway: Vec<Gateway>;

@@ -4,15 +4,13 @@ use super::super::description::FieldDescription;
 use super::super::field_name::FieldName;
 use super::super::header_edits::{HeaderEdit, HeaderEdits, protection};
 use super::super::mistake::Problem;
-use super::super::number_edit::NumberEdit;
+use super::super::number_edit::{NumberEdit, is_prefix};
 use super::{Compiler, is_line};
 
 /// The maximum length of a header field value, in bytes.
 const MAX_VALUE: usize = 1024;
 /// The maximum number of edits of each kind.
 const MAX_EDITS: usize = 32;
-/// The maximum length of the prefix of a number.
-const MAX_PREFIX: usize = 32;
 
 impl Compiler<'_> {
     pub(super) fn header_edits(&mut self) -> HeaderEdits {
@@ -92,11 +90,7 @@ impl Compiler<'_> {
     pub(super) fn number_edit(&mut self) -> Option<NumberEdit> {
         let description = self.description;
         let prefix = description.prefix.as_deref();
-        let is_sound = |prefix: &str| {
-            let fits = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'*');
-            matches!(prefix.len(), 1..=MAX_PREFIX) && prefix.bytes().all(fits)
-        };
-        if let Some(prefix) = prefix.filter(|prefix| !is_sound(prefix)) {
+        if let Some(prefix) = prefix.filter(|prefix| !is_prefix(prefix)) {
             self.problem(Problem::Prefix(prefix.to_owned()));
         }
         let prefix = prefix.unwrap_or_default();

@@ -3,8 +3,12 @@ use super::{mistakes, parse};
 use crate::config::{self, OwnListener, PolicyError, Routes};
 use sip_message::Message;
 use sip_routing::Policy;
-use sip_routing::gateway::{Algorithm, AllInactive, NoRates, TriedSet};
+use sip_routing::gateway::{
+    Algorithm, AllInactive, CalledNumber, CallerIdentity, CallerSource, IdentityHeader, NoRates,
+    Rewriting, TriedSet,
+};
 use sip_routing::limit::{Call, Limit, Scope};
+use sip_routing::numbering::{NumberFormat, NumberingPlan, PlainNumbers};
 use sip_routing::rule::{Decision, Facts};
 use sip_transport::{ListenerId, Protocol, Time};
 use std::sync::Arc;
@@ -90,6 +94,38 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\ncalls_per_second = \"5\"",
         "4:20: `gateway[0].calls_per_second = \"5\"`: must be a number from 0.001 to 100000 (remove the quotes)",
+    ),
+    (
+        "[numbering]\ncountry_code = \"+49\"",
+        "2:16: `numbering.country_code = \"+49\"`: must be a country code of one to three digits, such as \"49\" (write \"49\")",
+    ),
+    (
+        "[numbering]\nnational_prefix = \"0a\"",
+        "2:19: `numbering.national_prefix = \"0a\"`: must be up to eight digits, such as \"00\"",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\ncalled_format = \"national\"",
+        "4:17: gateway `a`: `called_format` requires `country_code` in [numbering]",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\ncaller_number = \"+4930\"",
+        "4:1: unknown key `caller_number` in [[gateway]]: it requires `identity = \"asserted\"` or `identity = \"preferred\"` or `identity = \"remote_party_id\"`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nidentity = \"asserted\"\ncaller_number = \"030123\"",
+        "5:17: gateway `a`: the number of the trunk is \"030123\"; write it in the international form, such as +4930123400",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nidentity = \"asserted\"\ncaller = \"trunk\"",
+        "5:10: gateway `a`: `caller = \"trunk\"` requires `caller_number`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nidentity = \"asserted\"\ncaller_domain = \"sip:x\"",
+        "5:17: gateway `a`: the domain of the caller is \"sip:x\"; write a domain name or an address",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nprefix = \"9 9\"",
+        "4:10: gateway `a`: the prefix is \"9 9\"; allowed: up to 32 letters, digits, + and *",
     ),
     (
         "[[listen]]\naddress = \"127.0.0.1:5070\"\n[[gateway]]\nname = \"a\"\ndestination = \"sip:127.0.0.1:5070\"",
@@ -241,6 +277,11 @@ fn a_balanced_group_must_choose_by_the_call_alone() {
 }
 
 const FULL: &str = r#"
+[numbering]
+country_code = "39"
+international_prefix = "000"
+national_prefix = ""
+plain_numbers = "national"
 [[network]]
 name = "carrier-a"
 addresses = ["192.0.2.0/28", "2001:db8::/64"]
@@ -265,6 +306,15 @@ failover_codes = "404"
 failover_on_timeout = false
 failover_on_transport_error = false
 failover_after_early_media = true
+trusted = true
+called_format = "digits"
+strip = 2
+prefix = "9911"
+identity = "remote_party_id"
+caller = "trunk"
+caller_number = "+390612345"
+caller_format = "international"
+caller_domain = "trunk.example.net"
 
 [[gateway]]
 name = "two"
@@ -317,6 +367,40 @@ fn policy(text: &str, previous: Option<&Policy>) -> Result<Policy, PolicyError> 
     let configuration = parse(text).expect("it is right");
     let listeners = config::listeners(&configuration).expect("there are addresses");
     config::policy(&configuration, &listeners, Routes::default(), previous)
+}
+
+#[test]
+fn every_key_of_numbers_and_identities_reaches_the_policy() {
+    let policy = policy(FULL, None).expect("a policy");
+    let one = policy.gateways.gateway("one").expect("one");
+    assert!(one.is_trusted());
+    let expected = Rewriting {
+        plan: Arc::new(NumberingPlan {
+            country_code: "39".into(),
+            international_prefix: "000".into(),
+            national_prefix: "".into(),
+            plain: PlainNumbers::National,
+        }),
+        called: CalledNumber {
+            format: NumberFormat::Digits,
+            strip: 2,
+            prefix: "9911".into(),
+        },
+        caller: CallerIdentity {
+            header: IdentityHeader::RemotePartyId,
+            format: NumberFormat::International,
+            number: Some("+390612345".into()),
+            source: CallerSource::Trunk,
+            domain: Some("trunk.example.net".into()),
+        },
+    };
+    assert_eq!(*one.rewriting(), expected);
+    let two = policy.gateways.gateway("two").expect("two");
+    assert!(!two.is_trusted());
+    assert_eq!(two.rewriting().called, CalledNumber::default());
+    assert_eq!(two.rewriting().caller, CallerIdentity::default());
+    let plan = parse("").expect("it is right").numbering;
+    assert_eq!(*plan.plan(), NumberingPlan::default());
 }
 
 #[test]

@@ -31,6 +31,36 @@ struct Group {
 struct Member {
     gateway: String,
     verdict: String,
+    /// The called number that the gateway gets, if it is not that of the Request-URI.
+    called: Option<String>,
+}
+
+impl Explained {
+    fn members(&self) -> Table {
+        let groups = self.groups.iter();
+        let mut all = groups.flat_map(|group| group.members.iter());
+        let are_rewritten = all.any(|member| member.called.is_some());
+        let mut members = if are_rewritten {
+            Table::new(["GROUP", "GATEWAY", "VERDICT", "CALLED"])
+        } else {
+            Table::new(["GROUP", "GATEWAY", "VERDICT"])
+        };
+        for group in &self.groups {
+            let name = &group.name;
+            for Member {
+                gateway,
+                verdict,
+                called,
+            } in &group.members
+            {
+                match called {
+                    Some(called) => members.row([name, gateway, verdict, called]),
+                    None => members.row([name, gateway, verdict]),
+                }
+            }
+        }
+        members
+    }
 }
 
 impl fmt::Display for Explained {
@@ -56,12 +86,6 @@ impl fmt::Display for Explained {
         if self.groups.is_empty() {
             return Ok(());
         }
-        let mut members = Table::new(["GROUP", "GATEWAY", "VERDICT"]);
-        for group in &self.groups {
-            for member in &group.members {
-                members.row([&group.name, &member.gateway, &member.verdict]);
-            }
-        }
-        write!(formatter, "\n{members}")
+        write!(formatter, "\n{}", self.members())
     }
 }

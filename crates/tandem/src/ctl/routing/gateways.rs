@@ -1,4 +1,5 @@
 //! The results of `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable` and `groups.list` as text.
+use super::rewriting::Rewriting;
 use crate::ctl::table::Table;
 use crate::ctl::text::duration;
 use serde::Deserialize;
@@ -46,6 +47,9 @@ pub(super) struct Gateway {
     /// The groups that have it as a member; empty in lists.
     #[serde(default)]
     groups: Vec<String>,
+    /// Numbers and identities; absent in lists.
+    #[serde(flatten)]
+    rewriting: Option<Rewriting>,
 }
 
 impl Gateway {
@@ -145,6 +149,9 @@ impl fmt::Display for Gateway {
         facts.row([&"destination", &self.destination]);
         facts.row([&"state", &self.trend()]);
         facts.row([&"groups", &self.groups.join(", ")]);
+        if let Some(rewriting) = &self.rewriting {
+            rewriting.rows(&mut facts);
+        }
         facts.row([&"calls", &self.calls()]);
         facts.row([&"tried", &self.tried]);
         facts.row([&"answered", &self.answered]);

@@ -3,6 +3,7 @@ mod explained;
 mod gateways;
 mod limits;
 mod prefixes;
+mod rewriting;
 
 use super::request::Request;
 use super::watch::Watch;

@@ -1,5 +1,6 @@
 //! The method `routes.explain`: what would become of a request, and why.
 use super::prefixes::shown as shown_prefixes;
+use super::rewriting;
 use super::rules::shown as shown_rule;
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
@@ -66,7 +67,7 @@ pub(in crate::admin::methods) fn explain(
         "request_uri": String::from_utf8_lossy(&uri),
         "limits": limits(&policy, rule, asked.source),
         "prefixes": prefixes,
-        "groups": groups.map(|group| shown_group(group, asked.call, now)).collect::<Vec<_>>(),
+        "groups": groups.map(|group| shown_group(group, asked.call, &uri, now)).collect::<Vec<_>>(),
     }))
 }
 
@@ -101,7 +102,7 @@ fn by_prefix(policy: &Policy, table: &str, user: &[u8]) -> (Value, Vec<String>) 
 }
 
 /// The members of a group in the order in which the call would try them, then those that it would not try.
-fn shown_group(group: &Group, call: u64, now: Time) -> Value {
+fn shown_group(group: &Group, call: u64, uri: &[u8], now: Time) -> Value {
     let mut members = Vec::new();
     group.explain(call, now, |gateway, verdict| {
         let verdict = match verdict {
@@ -109,7 +110,8 @@ fn shown_group(group: &Group, call: u64, now: Time) -> Value {
             Verdict::LastResort => "last resort",
             Verdict::Skip(why) => why.name(),
         };
-        members.push(json!({ "gateway": gateway.name(), "verdict": verdict }));
+        let called = rewriting::called(gateway, uri);
+        members.push(json!({ "gateway": gateway.name(), "verdict": verdict, "called": called }));
     });
     json!({ "name": group.name(), "members": members })
 }

@@ -1,5 +1,5 @@
 //! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable`, `gateways.reload` and `groups.list`.
-use super::{unchanged, unknown};
+use super::{rewriting, unchanged, unknown};
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
 use crate::config::{Keyword as _, NextHop};
@@ -60,6 +60,7 @@ pub(in crate::admin::methods) fn get(
     let mut shown = shown(&gateway.view(now), now);
     if let Some(facts) = shown.as_object_mut() {
         facts.insert("groups".to_owned(), json!(groups));
+        rewriting::describe(gateway, facts);
     }
     Ok(shown)
 }

@@ -3,6 +3,7 @@ mod explain;
 mod gateways;
 mod limits;
 mod prefixes;
+mod rewriting;
 mod rules;
 
 pub(super) use explain::explain;

@@ -1,0 +1,120 @@
+//! The header field that says to a gateway who calls (RFC 3325 section 5).
+
+use super::identity_headers::asks_for_privacy;
+use crate::Settings;
+use crate::domains::address_of_record;
+use sip_message::{HeaderName, Host, Message, NameAddr, Patch, Scheme, Uri};
+use sip_routing::gateway::{Caller, Gateway, IdentityHeader};
+
+/// How far the identity of the sender of a request is proven.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// It is a subscriber, and From names it.
+    Subscriber,
+    /// It is a trusted peer, which is believed.
+    Peer,
+    /// Nothing is proven.
+    #[default]
+    Unknown,
+}
+
+/// Header fields of which a gateway gets one at most.
+const IDENTITIES: [HeaderName; 3] = [
+    HeaderName::PAssertedIdentity,
+    HeaderName::PPreferredIdentity,
+    HeaderName::RemotePartyId,
+];
+
+/// Writes the identity of the caller as the gateway wants it, in place of all that the request says about it. Without trust in the gateway,
+/// it does not get the identity of a caller that asks for privacy.
+pub(super) fn assert(
+    patch: &mut Patch<'_, '_>,
+    request: &Message<'_>,
+    settings: &Settings,
+    (speaker, gateway): (Speaker, &Gateway),
+    is_trusted: bool,
+) {
+    let rewriting = gateway.rewriting();
+    let name = match rewriting.caller.header {
+        IdentityHeader::Unchanged => return,
+        IdentityHeader::None => None,
+        IdentityHeader::Asserted => Some(HeaderName::PAssertedIdentity),
+        IdentityHeader::Preferred => Some(HeaderName::PPreferredIdentity),
+        IdentityHeader::RemotePartyId => Some(HeaderName::RemotePartyId),
+    };
+    for identity in IDENTITIES {
+        patch.remove(identity);
+    }
+    let is_private = asks_for_privacy(request, &[b"id"]);
+    let Some(name) = name.filter(|_| is_trusted || !is_private) else {
+        return;
+    };
+    let caller = caller(request, settings, speaker);
+    let own = settings.domains.default_name();
+    let mut value = Vec::with_capacity(96);
+    let plan = &rewriting.plan;
+    if rewriting
+        .caller
+        .write(plan, caller, own, is_private, &mut value)
+    {
+        patch.replace(name, &value);
+    }
+}
+
+/// The proven identity of the caller.
+fn caller<'c>(
+    request: &'c Message<'_>,
+    settings: &'c Settings,
+    speaker: Speaker,
+) -> Option<Caller<'c>> {
+    match speaker {
+        Speaker::Subscriber => {
+            let uri = request.from_uri()?;
+            let domain = settings.domains.claimed_name(uri)?;
+            let user = preferred(request, settings, uri).or(uri.user)?;
+            Some(Caller {
+                user,
+                domain: domain.as_bytes(),
+            })
+        }
+        Speaker::Peer => {
+            let asserted = request.values(HeaderName::PAssertedIdentity);
+            let asserted = asserted.filter_map(|value| NameAddr::parse(value)?.uri());
+            let asserted = asserted.filter_map(|uri| of_uri(&uri)).next();
+            asserted.or_else(|| of_uri(request.from_uri()?))
+        }
+        Speaker::Unknown => None,
+    }
+}
+
+/// The user that a subscriber prefers to be known as (P-Preferred-Identity), if that is the subscriber as well.
+fn preferred<'c>(
+    request: &'c Message<'_>,
+    settings: &Settings,
+    from: &Uri<'_>,
+) -> Option<&'c [u8]> {
+    let own = address_of_record(from, settings.domains.claimed_name(from)?)?;
+    let mut values = request.values(HeaderName::PPreferredIdentity);
+    values.find_map(|value| {
+        let uri = NameAddr::parse(value)?.uri()?;
+        let is_sip = matches!(uri.scheme, Scheme::Sip | Scheme::Sips);
+        let domain = settings.domains.claimed_name(&uri).filter(|_| is_sip)?;
+        let address = address_of_record(&uri, domain)?;
+        uri.user.filter(|_| address == own)
+    })
+}
+
+/// The caller that a trusted peer names. An anonymous URI names none (RFC 3323 section 4.1).
+fn of_uri<'c>(uri: &Uri<'c>) -> Option<Caller<'c>> {
+    let user = uri.user?;
+    let domain = match uri.scheme {
+        Scheme::Sip | Scheme::Sips => uri.host_bytes,
+        Scheme::Tel => b"",
+        Scheme::Other(_) => return None,
+    };
+    let is_anonymous = match uri.host {
+        Host::Name(name) => name.eq_ignore_ascii_case(b"anonymous.invalid"),
+        Host::Address(_) => false,
+    };
+    (!is_anonymous).then_some(Caller { user, domain })
+}
