@@ -1,5 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
+use super::diversions::{Callee, Diversions};
 use super::gateways::GatewayRoute;
 use super::places::Places;
 use crate::routing::Target;
@@ -26,6 +27,8 @@ pub(crate) struct CallPolicy {
     pub(crate) route: Option<GatewayRoute>,
     /// The rule that decided, by its number in the rules of this policy. `None` if nothing of it is needed any more.
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
+    /// Who the call is for, if the callee may divert it.
+    pub(crate) diversions: Option<Diversions>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
 }
@@ -40,6 +43,8 @@ impl CallPolicy {
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
+        let diversions = self.diversions.as_mut();
+        let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
         let limit = self.rule.as_ref().and_then(|(policy, number)| {
             let limit = policy.rules.get(*number)?.limit()?;
             Some(&*limit.name)
@@ -48,7 +53,7 @@ impl CallPolicy {
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
         Some(Holding {
-            places: Places::new(permits, place)?,
+            places: Places::new(permits, place)?.with_diverters(diverters),
             gateway: gateway.map_or("", |gateway| gateway.name()),
             limit: limit.unwrap_or_default(),
         })
@@ -81,6 +86,22 @@ impl Onward {
         Self { targets, policy }
     }
 
+    /// The same, with what the policy says.
+    #[must_use]
+    pub(crate) fn under(self, mut policy: CallPolicy) -> Self {
+        policy.diversions = self.policy.and_then(|it| it.diversions);
+        Self::new(self.targets, policy)
+    }
+
+    /// The same, for a callee that may divert the call.
+    #[must_use]
+    pub(crate) fn to(mut self, callee: Option<Callee>) -> Self {
+        if let Some(callee) = callee {
+            self.policy.get_or_insert_default().diversions = Some(Diversions::new(callee));
+        }
+        self
+    }
+
     /// Whether it holds places in limits.
     pub(crate) fn holds_places(&self) -> bool {
         self.policy.as_deref().is_some_and(CallPolicy::holds_places)
@@ -100,6 +121,10 @@ impl CallPolicy {
     }
 
     const fn is_needed(&self) -> bool {
-        self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
+        self.permits.is_some()
+            || self.route.is_some()
+            || self.rule.is_some()
+            || self.diversions.is_some()
+            || self.is_trusted
     }
 }

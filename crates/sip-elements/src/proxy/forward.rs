@@ -2,7 +2,7 @@
 //! written.
 
 use super::call_policy::CallPolicy;
-use super::{Inbound, identity_headers, session_timer};
+use super::{Inbound, diversion_headers, identity_headers, session_timer};
 use crate::WorkerParts;
 use crate::own_response::hex;
 use crate::phase::authentication;
@@ -15,6 +15,7 @@ use crate::routing::proof::Side;
 use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Strict, Target, Way};
+use crate::settings::DiversionSettings;
 use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, ClientOptions, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
@@ -86,6 +87,7 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
+    copy.tell_diversions(&mut patch, &settings.proxy.diversions);
     copy.edit_headers(&mut patch);
     let options = ClientOptions {
         kind,
@@ -293,6 +295,14 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             identity_headers::Sender::At(from)
         };
         identity_headers::remove_untrusted(patch, self.request, trusted, from, to);
+    }
+
+    /// Says who has diverted the call.
+    fn tell_diversions(&self, patch: &mut Patch<'_, '_>, settings: &DiversionSettings) {
+        let diversions = self.policy.and_then(|policy| policy.diversions.as_ref());
+        if let Some(diversions) = diversions {
+            diversion_headers::write(patch, self.request, diversions.path(), settings.headers);
+        }
     }
 
     /// Makes the changes of the routing rule.
