@@ -27,6 +27,7 @@ mod metrics;
 mod output;
 mod prefixes;
 pub mod serve;
+mod services;
 pub mod trace;
 mod user;
 mod warnings;
