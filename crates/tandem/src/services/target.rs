@@ -16,6 +16,10 @@ pub(crate) fn target_uri(text: &str, domain: &str) -> Result<String, InvalidTarg
     let has_scheme = ["sip:", "sips:"]
         .iter()
         .any(|scheme| text.starts_with(scheme));
+    let user = text.split('@').next().unwrap_or_default();
+    if !has_scheme && user.contains(':') {
+        return Err(InvalidTarget);
+    }
     let uri = match (has_scheme, text.contains('@')) {
         (true, _) => text.to_owned(),
         (false, true) => format!("sip:{text}"),
