@@ -90,9 +90,13 @@ pub enum Refused {
     Rule,
     /// A limit of calls is reached: 503, 486 or 480.
     Limit,
+    /// A subscriber diverts a call to where it may not call: 480, or the response of its phones.
+    Diversion,
+    /// No phone reports this event: 489.
+    Event,
 }
 /// Their labels, in the order of [`Refused`].
-pub const REFUSALS: [&str; 9] = [
+pub const REFUSALS: [&str; 11] = [
     "nameless",
     "impostor",
     "stranger",
@@ -102,6 +106,8 @@ pub const REFUSALS: [&str; 9] = [
     "path",
     "rule",
     "limit",
+    "diversion",
+    "event",
 ];
 
 /// Why a request went to another gateway.
@@ -117,6 +123,30 @@ pub enum GatewayFailover {
 }
 /// Their labels, in the order of [`GatewayFailover`].
 pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_error"];
+
+/// Why a call was diverted by its callee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum DiversionCause {
+    /// The callee forwards all calls.
+    Always,
+    /// Its phones are busy.
+    Busy,
+    /// Its phones rang for too long.
+    NoAnswer,
+    /// The call reached none of its phones.
+    NotRegistered,
+    /// One of its phones redirected the call.
+    Redirected,
+}
+/// Their labels, in the order of [`DiversionCause`].
+pub const DIVERSIONS: [&str; 5] = [
+    "always",
+    "busy",
+    "no_answer",
+    "not_registered",
+    "redirected",
+];
 
 impl GatewayFailover {
     pub(crate) const fn of(outcome: Outcome) -> Self {
@@ -255,6 +285,8 @@ pub struct WorkerMetrics {
     pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
     /// Requests forwarded without a transaction.
     pub forwarded_statelessly: Counter,
+    /// Calls that their callee diverted, by [`DiversionCause`].
+    pub diversions: [Counter; DIVERSIONS.len()],
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -302,6 +334,7 @@ impl Default for WorkerMetrics {
             failovers: Counter::default(),
             gateway_failovers: Default::default(),
             forwarded_statelessly: Counter::default(),
+            diversions: Default::default(),
             bindings_disconnected: Counter::default(),
         }
     }
@@ -348,6 +381,13 @@ impl WorkerMetrics {
     /// Counts a refusal by policy.
     pub fn refused(&self, reason: Refused) {
         if let Some(counter) = self.refusals.get(reason as usize) {
+            counter.increment();
+        }
+    }
+
+    /// Counts a diverted call.
+    pub(crate) fn diverted(&self, cause: DiversionCause) {
+        if let Some(counter) = self.diversions.get(cause as usize) {
             counter.increment();
         }
     }

@@ -109,7 +109,7 @@ impl Context {
 
     /// Gives up a branch without a response and fails over. If a response arrives later, the transaction cancels the
     /// call.
-    fn give_up(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+    pub(super) fn give_up(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         self.cancel_branch(scope, place);
         self.fail_branch(scope, place, Failure::Timeout);
     }

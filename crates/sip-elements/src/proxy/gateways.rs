@@ -401,6 +401,9 @@ const fn outcome_of(failure: Failure, is_excused: bool) -> Outcome {
         | Failure::OffLimits
         | Failure::NotSecure
         | Failure::NoGateway
+        | Failure::NotDiverted
+        | Failure::DivertedInCircle
+        | Failure::DivertedTooOften
         | Failure::Cancelled => Outcome::Abandoned,
     }
 }

@@ -11,6 +11,8 @@ mod context;
 mod cursor;
 mod deadlines;
 mod dialog;
+mod diversion_headers;
+mod diversions;
 mod forward;
 mod gateway_credentials;
 mod gateway_identity;
@@ -39,13 +41,14 @@ use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
-use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
+use crate::{Description, NameServersFailed, NotDescribed, Settings, WorkerParts};
 pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
 pub(crate) use cursor::retry_after;
 use dialog::{InDialog, Relation};
+pub(crate) use diversions::Callee;
 use forward::RequestCopy;
 pub(crate) use gateway_identity::Speaker;
 pub(crate) use gateways::{GatewayRoute, request_uri_at};
@@ -156,10 +159,7 @@ impl Proxy {
         routing: &Routing,
         onward: impl Into<Onward>,
     ) {
-        let Onward {
-            mut targets,
-            policy,
-        } = onward.into();
+        let Onward { targets, policy } = onward.into();
         let Inbound {
             request, source, ..
         } = inbound;
@@ -194,9 +194,7 @@ impl Proxy {
         }
         let owner = Owner::Context(key);
         parts.transactions.set_server_owner(server, owner);
-        targets.sort_by_key(|target| std::cmp::Reverse(target.q));
-        targets.truncate(parts.settings.proxy.max_targets.max(1));
-        targets.reverse();
+        let targets = in_order(targets, parts.settings);
         let held = (Some(server), account);
         let mut context = self.create(parts, inbound, held, routing, targets);
         context.policy = policy;
@@ -523,14 +521,16 @@ impl Proxy {
         self.unacknowledged.expire(parts.now);
         self.calls.expire(parts);
         while let Some(deadline) = self.wheel.pop_due(parts.now) {
-            let (Deadline::Branch(BranchId { context: key, .. }) | Deadline::Waiting(key)) =
-                deadline;
+            let (Deadline::Branch(BranchId { context: key, .. })
+            | Deadline::Waiting(key)
+            | Deadline::NoAnswer(key)) = deadline;
             let Some(mut context) = self.contexts.take(key) else {
                 continue;
             };
             let scope = &mut self.scope(parts, key);
             match deadline {
                 Deadline::Branch(branch) => context.expire(scope, branch.place),
+                Deadline::NoAnswer(_) => context.no_answer(scope),
                 Deadline::Waiting(_) => {
                     if let Some(response) = context.waiting_timer(scope) {
                         self.release(parts, key, &mut context, response, false);
@@ -799,4 +799,12 @@ impl Proxy {
             self.calls.answered(parts, call, accepted);
         }
     }
+}
+
+/// The targets that a request is forwarded to, best last.
+fn in_order(mut targets: Vec<Target>, settings: &Settings) -> Vec<Target> {
+    targets.sort_by_key(|target| std::cmp::Reverse(target.q));
+    targets.truncate(settings.proxy.max_targets.max(1));
+    targets.reverse();
+    targets
 }

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub(super) struct Places {
     limits: Option<Permits>,
     gateway: Option<gateway::Place>,
+    /// The places of those who diverted the call, each in its own limits.
+    diverters: Vec<Permits>,
     /// What the first dialog of the call holds, if this is for another one.
     of_first: Option<Arc<dyn Held>>,
 }
@@ -29,8 +31,14 @@ impl Places {
         (limits.is_some() || gateway.is_some()).then_some(Self {
             limits,
             gateway,
+            diverters: Vec::new(),
             of_first: None,
         })
+    }
+
+    /// The same, with the places of those who diverted the call.
+    pub(super) fn with_diverters(self, diverters: Vec<Permits>) -> Self {
+        Self { diverters, ..self }
     }
 
     /// Lets the dialog hold them, besides what it shares with the first dialog of its INVITE.

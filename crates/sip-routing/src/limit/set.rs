@@ -173,6 +173,37 @@ impl Limits {
         }
     }
 
+    /// Admits a call that this subscriber diverts to the limit of the subscriber and that of a rule, or refuses it and charges no limit.
+    /// The call has passed the other limits when it arrived.
+    pub fn admit_diverted<'l>(
+        &'l self,
+        subscriber: &[u8],
+        rule: Option<&'l Limit>,
+        now: Time,
+    ) -> Result<Permits, Refused<'l>> {
+        let mut admission = Admission::new(now);
+        match self.pass_diverted(subscriber, rule, &mut admission) {
+            Ok(()) => Ok(admission.conclude()),
+            Err(refused) => {
+                admission.refund();
+                Err(refused)
+            }
+        }
+    }
+
+    fn pass_diverted<'l>(
+        &'l self,
+        subscriber: &[u8],
+        rule: Option<&'l Limit>,
+        admission: &mut Admission<'l>,
+    ) -> Result<(), Refused<'l>> {
+        if let Some(each) = &self.each_subscriber {
+            let entered = each.enter(bounded(subscriber), admission.now);
+            admission.enter_each(each, entered)?;
+        }
+        rule.map_or(Ok(()), |limit| admission.enter(limit))
+    }
+
     fn pass<'l>(
         &'l self,
         call: &Call<'l>,

@@ -1,6 +1,7 @@
 //! The metrics of gateways, limits, rules and prefixes. Names in labels come from the configuration only.
 use super::section::{Metrics, Scrape, Section, ServerMetric};
 use crate::metrics::{Kind, Samples};
+use sip_elements::metrics::DIVERSIONS;
 use sip_routing::gateway::{RegistrationState, RegistrationView, State, Statistics};
 use std::fmt;
 
@@ -228,6 +229,27 @@ const METRICS: &[ServerMetric] = &[
         },
     )
     .labels(&["rule"]),
+    ServerMetric::family(
+        "tandem_calls_diverted_total",
+        Kind::Counter,
+        "Calls that their callees diverted, by cause",
+        |server, samples| {
+            let running = &server.running;
+            samples.by_label(DIVERSIONS, |cause| {
+                running.sip_at(|worker| &worker.diversions, cause)
+            })
+        },
+    )
+    .labels(&["cause"])
+    .details("`cause`: `always`, `busy`, `no_answer`, `not_registered` (call forwarding), `redirected` (a 3xx with `proxy.redirects = \"recurse\"`)"),
+    ServerMetric::gauge("tandem_aliases", "Aliases of subscribers in memory", |server| {
+        server.running.shared.services.aliases.len() as u64
+    }),
+    ServerMetric::gauge(
+        "tandem_forwarding_subscribers",
+        "Subscribers that forward calls",
+        |server| server.running.shared.services.forwardings.len() as u64,
+    ),
     ServerMetric::gauge("tandem_prefixes", "Prefixes in all tables", |server| {
         server.running.policy.load().prefixes.len() as u64
     }),
