@@ -1,6 +1,7 @@
 //! The exchange: registrar and proxy as one [`Node`]. There is one instance per worker.
 
 use crate::metrics::WorkerMetrics;
+use crate::named_servers::{self, NamedServers};
 use crate::parked::Parked;
 use crate::probes::Probes;
 use crate::proxy::{Proxy, ProxyStats};
@@ -54,6 +55,7 @@ pub struct Exchange {
     registered: Registered,
     held: HeldAnswers,
     probes: Probes,
+    servers: NamedServers,
     draining: bool,
     /// Copies messages. `None`: nothing is traced.
     tap: Option<Box<Tap>>,
@@ -84,6 +86,8 @@ impl Exchange {
         );
         let mut probes = Probes::new(now);
         probes.configure(worker, &settings, now);
+        let mut servers = NamedServers::default();
+        servers.configure(&settings, now);
         Self {
             worker,
             workers,
@@ -97,6 +101,7 @@ impl Exchange {
             registered: Registered::default(),
             held: HeldAnswers::default(),
             probes,
+            servers,
             draining: false,
             tap: None,
             events: Vec::new(),
@@ -182,6 +187,7 @@ impl Exchange {
             registered: &mut self.registered,
             held: &mut self.held,
             probes: &mut self.probes,
+            servers: &mut self.servers,
             draining: &mut self.draining,
             is_ignored: false,
             events: &mut self.events,
@@ -267,6 +273,7 @@ impl Node for Exchange {
                 self.transactions
                     .reconfigure(settings.timers, limits(settings));
                 self.probes.configure(self.worker, settings, now);
+                self.servers.configure(settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {
@@ -323,6 +330,7 @@ impl Node for Exchange {
             worker.proxy.expire(&mut worker.parts);
             parking::expire(worker);
             probes::expire(worker);
+            named_servers::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
         self.copy_traced(now, mark, None, output);
@@ -335,6 +343,7 @@ impl Node for Exchange {
             self.parked.next_deadline(),
             self.held.next_deadline(),
             self.probes.next_deadline(),
+            self.servers.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

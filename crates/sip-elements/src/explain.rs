@@ -135,6 +135,9 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
 }
 
 fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source.remote.ip());
     let network = network.map(|limit| limit.name().into());
     let of_rule = rule.and_then(Rule::limit).map(|limit| limit.name.clone());
@@ -154,7 +157,7 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
         },
         Some(Decision::Redirect(uris)) => Way::Redirected(uris.clone()),
         Some(Decision::Stateless(destination)) => Way::Server(destination.clone()),
-        Some(Decision::Group(reference)) => Way::Gateways {
+        Some(Decision::Group(reference) | Decision::Balance(reference)) => Way::Gateways {
             prefixes: None,
             groups: explained(&reference.name).into_iter().collect(),
         },

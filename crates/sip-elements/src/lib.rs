@@ -18,6 +18,7 @@ mod domains;
 mod exchange;
 pub mod explain;
 mod identity;
+mod named_servers;
 mod operator;
 mod own_response;
 mod owner;

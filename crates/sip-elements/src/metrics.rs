@@ -251,6 +251,8 @@ pub struct WorkerMetrics {
     pub failovers: Counter,
     /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
     pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
+    /// Requests forwarded without a transaction.
+    pub forwarded_statelessly: Counter,
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -296,6 +298,7 @@ impl Default for WorkerMetrics {
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
             gateway_failovers: Default::default(),
+            forwarded_statelessly: Counter::default(),
             bindings_disconnected: Counter::default(),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct CallPolicy {
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
+    /// The rule wants no state of the call: no dialog, no record, no place on its path.
+    pub(crate) is_stateless: bool,
 }
 
 impl CallPolicy {
@@ -40,15 +42,16 @@ impl CallPolicy {
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
-        let limit = self.rule.as_ref().and_then(|(policy, number)| {
-            let limit = policy.rules.get(*number)?.limit()?;
-            Some(&*limit.name)
-        });
+        let rule = self.rule.as_ref();
+        let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
+        let limit = rule.and_then(Rule::limit).map(|limit| &*limit.name);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
+        // A restart must not count a call that its rule has exempted from the limits.
+        let exempt = || rule.is_some_and(Rule::is_exempt).then(Places::default);
         Some(Holding {
-            places: Places::new(permits, place)?,
+            places: Places::new(permits, place).or_else(exempt)?,
             gateway: gateway.map_or("", |gateway| gateway.name()),
             limit: limit.unwrap_or_default(),
         })
@@ -100,6 +103,7 @@ impl CallPolicy {
     }
 
     const fn is_needed(&self) -> bool {
-        self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
+        let holds = self.permits.is_some() || self.route.is_some() || self.rule.is_some();
+        holds || self.is_trusted || self.is_stateless
     }
 }

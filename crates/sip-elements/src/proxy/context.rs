@@ -405,7 +405,7 @@ impl Context {
     fn next_place(&self) -> Result<u8, Failure> {
         let place = u8::try_from(self.branches.len())
             .ok()
-            .filter(|place| *place < u8::MAX);
+            .filter(|place| *place < u8::MAX - 1);
         place.ok_or(Failure::Overloaded)
     }
 

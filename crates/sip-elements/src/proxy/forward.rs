@@ -63,7 +63,11 @@ pub(super) fn send(
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
     let call_id = copy.request.call_id().unwrap_or_default();
     let branch = parts.transactions.branch(client, call_id, suffix);
-    let session_timer = session_timer::requested(settings, copy.request);
+    let session_timer = if copy.is_stateless() {
+        None
+    } else {
+        session_timer::requested(settings, copy.request)
+    };
     copy.push_via(&mut patch, |into| {
         branch.write(into);
         if let Some(timer) = &session_timer {
@@ -73,7 +77,7 @@ pub(super) fn send(
     if let Some(timer) = &session_timer {
         timer.patch(&mut patch);
     }
-    if settings.proxy.record_route && is_record_routed(copy.request) {
+    if settings.proxy.record_route && is_record_routed(copy.request) && !copy.is_stateless() {
         let (from, to) = (copy.source, copy.flow);
         let recorder = Recorder::new(
             parts.view(),
@@ -113,13 +117,24 @@ pub(super) fn send_ack(
         .shared
         .hasher
         .hash(&[b"ack", via, copy.target.request_uri()]);
-    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
-    copy.push_via(&mut patch, |into| {
+    send_statelessly(parts, scratch, copy, |into| {
         into.extend_from_slice(b"z9hG4bK-");
         into.extend_from_slice(&hex(branch));
     });
+}
+
+/// Sends a copy without a transaction, with the branch that `write_branch` writes.
+pub(super) fn send_statelessly(
+    parts: &mut WorkerParts<'_>,
+    scratch: &mut Vec<u8>,
+    copy: &RequestCopy<'_, '_>,
+    write_branch: impl FnOnce(&mut Vec<u8>),
+) {
+    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
+    copy.push_via(&mut patch, write_branch);
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &parts.settings.proxy.trusted_peers);
+    copy.edit_headers(&mut patch);
     let domain = copy.domain_to_prove();
     parts
         .output
@@ -209,6 +224,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     /// The same copy, as the policy wants it.
     pub(super) const fn under(self, policy: Option<&'c CallPolicy>) -> Self {
         Self { policy, ..self }
+    }
+
+    /// Whether no state of the call is kept beyond its transactions.
+    fn is_stateless(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.is_stateless)
     }
 
     /// Step 8: adds our Via on top, and completes the one below with the source of the request (section 18.2.1,

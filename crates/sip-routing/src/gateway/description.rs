@@ -169,6 +169,13 @@ pub enum Algorithm {
     LeastCalls,
 }
 
+impl Algorithm {
+    /// Whether the Call-ID alone chooses among members of one priority, and their number does not matter.
+    pub const fn is_by_call(self) -> bool {
+        matches!(self, Self::Rendezvous)
+    }
+}
+
 /// What happens to calls while no member of a group is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllInactive {

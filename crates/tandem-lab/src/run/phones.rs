@@ -38,6 +38,8 @@ pub(super) struct Plan {
     pub(super) order: PhoneOrder,
     /// Whether a request that causes an ICMP error is retransmitted, as for any lost datagram. Otherwise its unit fails.
     pub(super) ignore_icmp: bool,
+    /// Whether OPTIONS go to other phones instead of the server.
+    pub(super) asks_phones: bool,
 }
 
 /// Failure reason of a unit whose request caused an ICMP error.

@@ -15,6 +15,8 @@ mod document;
 mod duration_value;
 mod environment;
 mod host_value;
+mod kamailio_sections;
+mod kamailio_value;
 mod keyword;
 mod mistake;
 mod network_value;
@@ -40,6 +42,8 @@ pub use host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,
 };
+pub use kamailio_sections::*;
+pub use kamailio_value::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
 pub use keyword::{
     CallLines, Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures,
     StrangerMethod,
@@ -54,7 +58,9 @@ pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
     runtime_options, save_time, settings, speaks_tls, tls_settings,
 };
-pub use routing_policy::{OwnListener, PolicyError, gateway_groups, own_listener, policy};
+pub use routing_policy::{
+    OwnListener, PolicyError, Routes, descriptions, group_names, own_listener, policy,
+};
 pub use routing_sections::*;
 pub use routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
 pub use sections::*;

@@ -1,11 +1,10 @@
 //! What is wrong with networks, gateways, groups, limits and rules, and what valid ones mean.
 use super::{mistakes, parse};
-use crate::config::{self, OwnListener, PolicyError};
+use crate::config::{self, OwnListener, PolicyError, Routes};
 use sip_message::Message;
 use sip_routing::Policy;
 use sip_routing::gateway::{Algorithm, AllInactive, NoRates, TriedSet};
 use sip_routing::limit::{Call, Limit, Scope};
-use sip_routing::prefix::PrefixTable;
 use sip_routing::rule::{Decision, Facts};
 use sip_transport::{ListenerId, Protocol, Time};
 use std::sync::Arc;
@@ -130,7 +129,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nname = \"a\"\ngroup = \"berlin\"",
-        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"`",
+        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"` or `action = \"balance\"`",
     ),
     (
         "[[rule]]\nname = \"a\"\naction = \"prefixes\"\nprefixes = \"retail\"",
@@ -200,6 +199,23 @@ fn all_mistakes_of_all_gateways_groups_and_rules_are_reported_at_once() {
         "19:9: rule \"two\": limit: \"x\" is unknown; the configuration has none",
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_balanced_group_must_choose_by_the_call_alone() {
+    let with = |algorithm: &str| {
+        mistakes(&format!(
+            "{GATEWAY}[[group]]\nname = \"g\"\nalgorithm = \"{algorithm}\"\nmembers = [\"a\"]\n\
+             [[rule]]\nname = \"r\"\naction = \"balance\"\ngroup = \"g\"\n"
+        ))
+    };
+    assert_eq!(with("rendezvous"), [""; 0]);
+    assert_eq!(
+        with("round_robin"),
+        [
+            "11:9: `rule[0].group`: the algorithm of group \"g\" must be \"rendezvous\": without a transaction, all requests of a call must go to the same gateway"
+        ]
+    );
 }
 
 const FULL: &str = r#"
@@ -278,7 +294,7 @@ transport = ["udp", "tcp"]
 fn policy(text: &str, previous: Option<&Policy>) -> Result<Policy, PolicyError> {
     let configuration = parse(text).expect("it is right");
     let listeners = config::listeners(&configuration).expect("there are addresses");
-    config::policy(&configuration, &listeners, Arc::default(), previous)
+    config::policy(&configuration, &listeners, Routes::default(), previous)
 }
 
 #[test]
@@ -443,9 +459,12 @@ fn a_policy_that_is_wrong_only_on_this_machine_is_refused() {
 fn prefixes_that_were_read_for_other_groups_are_refused() {
     let mut builder = sip_routing::prefix::Builder::new(["both", "gone"]);
     builder.row(1, "", "49", "both;gone");
-    let table: Arc<PrefixTable> = Arc::new(builder.build().expect("a table"));
+    let routes = Routes {
+        prefixes: Arc::new(builder.build().expect("a table")),
+        ..Routes::default()
+    };
     let configuration = parse(FULL).expect("it is right");
-    let refused = config::policy(&configuration, &[], table, None);
+    let refused = config::policy(&configuration, &[], routes, None);
     assert_eq!(
         refused.err().map(|error| error.to_string()).as_deref(),
         Some(

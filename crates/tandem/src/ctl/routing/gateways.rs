@@ -156,6 +156,24 @@ impl fmt::Display for Changed {
     }
 }
 
+/// The result of `gateways.reload`.
+#[derive(Deserialize)]
+pub(super) struct Reloaded {
+    gateways: usize,
+    groups: usize,
+    notes: Vec<String>,
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gateways, groups) = (self.gateways, self.groups);
+        writeln!(formatter, "reloaded {gateways} gateways in {groups} groups")?;
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(formatter, "{note}"))
+    }
+}
+
 /// The result of `groups.list`.
 #[derive(Deserialize)]
 pub(super) struct Groups {

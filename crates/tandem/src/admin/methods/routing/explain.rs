@@ -54,7 +54,9 @@ pub(in crate::admin::methods) fn explain(
         .unwrap_or_default();
     let (prefixes, groups) = match rule.map(Rule::decision) {
         Some(Decision::Prefixes(table)) => by_prefix(&policy, &table.name, user),
-        Some(Decision::Group(group)) => (Value::Null, vec![group.name.to_string()]),
+        Some(Decision::Group(group) | Decision::Balance(group)) => {
+            (Value::Null, vec![group.name.to_string()])
+        }
         _ => (Value::Null, Vec::new()),
     };
     let groups = groups.iter().filter_map(|name| policy.gateways.group(name));
@@ -80,6 +82,9 @@ fn edited(request: &Message<'_>, rule: Option<&Rule>) -> Vec<u8> {
 
 /// The named limits that the call counts towards.
 fn limits(policy: &Policy, rule: Option<&Rule>, source: IpAddr) -> Vec<String> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source);
     let network = network.map(|limit| limit.name().to_owned());
     let of_rule = rule.and_then(Rule::limit);

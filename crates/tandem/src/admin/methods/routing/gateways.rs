@@ -1,9 +1,9 @@
-//! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable` and `groups.list`.
-use super::unknown;
+//! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable`, `gateways.reload` and `groups.list`.
+use super::{unchanged, unknown};
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
 use crate::config::{Keyword as _, NextHop};
-use crate::control::{Control, Running};
+use crate::control::{Control, ReloadedGateways, Running};
 use serde_json::{Value, json};
 use sip_routing::Policy;
 use sip_routing::gateway::{Gateway, GatewayView, Group, State, Statistics};
@@ -90,6 +90,19 @@ pub(in crate::admin::methods) fn enable(
         info!(gateway = gateway.name(), "an operator enabled a gateway");
     }
     Ok(json!({ "gateway": gateway.name(), "changed": changed, "live_calls": gateway.live_calls() }))
+}
+
+pub(in crate::admin::methods) async fn reload(
+    control: &Control,
+    running: &Running,
+) -> Result<Value, Failure> {
+    let reloaded = control.reload_gateways(running).await;
+    let ReloadedGateways {
+        gateways,
+        groups,
+        notes,
+    } = reloaded.map_err(|error| unchanged("gateways or prefixes", error))?;
+    Ok(json!({ "gateways": gateways, "groups": groups, "notes": notes }))
 }
 
 pub(in crate::admin::methods) fn groups(control: &Control, running: &Running) -> Value {
