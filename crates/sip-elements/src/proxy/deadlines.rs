@@ -114,6 +114,7 @@ impl Context {
         self.fail_branch(scope, place, Failure::Timeout);
     }
 
+    /// Sends a CANCEL now, or after a late provisional response. Without a response, the INVITE is not retransmitted.
     fn cancel_branch(&self, scope: &mut ContextScope<'_, '_>, place: u8) {
         let branch = self.branches.get(usize::from(place));
         if let Some(client) = branch.and_then(|branch| branch.client) {
@@ -121,7 +122,7 @@ impl Context {
             let reason = reason::of_status(Failure::Timeout.status());
             parts
                 .transactions
-                .cancel_client(parts.now, client, &reason, parts.output);
+                .give_up_client(parts.now, client, &reason, parts.output);
         }
     }
 

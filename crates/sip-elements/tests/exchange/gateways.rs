@@ -127,6 +127,18 @@ fn a_silent_gateway_is_given_up_for_the_next_one_and_may_still_answer() {
 }
 
 #[test]
+fn a_gateway_that_was_given_up_does_not_get_the_call_again() {
+    let mut node = routed(Declared::to_group("pstn"));
+    let first = node.call();
+    let sent = node.bench.wait(Duration::from_millis(3_100));
+    let is_to = |gateway: &str| sent.iter().any(|(to, _)| to.to_string() == gateway);
+    assert!(first.0 == GW_A && is_to(GW_A) && is_to(GW_B), "{sent:?}");
+    let later = node.bench.wait(Duration::from_secs(28));
+    let mut receivers = later.iter().map(|(to, _)| to.to_string());
+    assert!(!receivers.any(|to| to == GW_A), "{later:?}");
+}
+
+#[test]
 fn when_a_second_gateway_answers_too_the_call_keeps_its_place_until_both_dialogs_have_ended() {
     let mut node = routed(Declared::to_group("pstn"));
     let first = node.call();
