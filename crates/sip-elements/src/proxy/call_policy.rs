@@ -30,7 +30,7 @@ pub(crate) struct CallPolicy {
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
-    /// How far the identity of the sender is proven.
+    /// How far the identity of the sender is proven, if a gateway wants to know it.
     pub(crate) speaker: Speaker,
 }
 
