@@ -67,7 +67,7 @@ fn with(message: &str, more: &str) -> String {
 }
 
 fn lines(names: &[&str]) -> String {
-    names.iter().map(|line| format!("{line}\r\n")).collect()
+    names.iter().flat_map(|line| [*line, "\r\n"]).collect()
 }
 
 #[track_caller]

@@ -245,11 +245,6 @@ pub(crate) fn find(
     }
     let mut policy = CallPolicy {
         is_trusted: rule.authentication() == Some(Authentication::Trust),
-        speaker: match identity {
-            Identity::Subscriber(_) => Speaker::Subscriber,
-            Identity::Peer => Speaker::Peer,
-            Identity::Unproven | Identity::Stranger => Speaker::Unknown,
-        },
         ..CallPolicy::default()
     };
     if rule.limit().is_some() || !rule.header_edits().is_empty() {
@@ -293,6 +288,9 @@ pub(crate) fn find(
     if groups.is_empty() {
         return Err(NO_GATEWAY.into());
     }
+    if groups.iter().any(|group| group.sends_identity()) {
+        policy.speaker = speaker(identity);
+    }
     let call_id = request.call_id().unwrap_or_default();
     policy.route = Some(GatewayRoute::new(groups, call_id, edited));
     Ok(Onward::new(Vec::new(), policy))
@@ -309,6 +307,14 @@ fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> O
         ..policy
     };
     Onward::new(vec![target], policy)
+}
+
+fn speaker(identity: &Identity) -> Speaker {
+    match identity {
+        Identity::Subscriber(address) => Speaker::Subscriber(address.clone()),
+        Identity::Peer => Speaker::Peer,
+        Identity::Unproven | Identity::Stranger => Speaker::Unknown,
+    }
 }
 
 impl Ruling<'_> {

@@ -38,7 +38,7 @@ pub(crate) struct CallPolicy {
     pub(crate) is_stateless: bool,
     /// How it authenticates to the gateway that it goes to.
     pub(crate) authorization: Option<Box<Authorization>>,
-    /// How far the identity of the sender is proven.
+    /// How far the identity of the sender is proven, if a gateway wants to know it.
     pub(crate) speaker: Speaker,
 }
 

@@ -383,7 +383,8 @@ impl Calls {
     /// Who of the parties of a dialog is trusted as a gateway is, for a request in it. A call that an INVITE made went to its gateway, so
     /// the gateway is the callee.
     pub(super) fn trust(&self, keys: Keys, policy: &Policy) -> Trust {
-        let Some((id, sender)) = self.find(keys) else {
+        let found = Some(keys).filter(|_| policy.gateways.has_trusted());
+        let Some((id, sender)) = found.and_then(|keys| self.find(keys)) else {
             return Trust::default();
         };
         let name = self.dialogs.get(id).map(|it| it.text(Text::Gateway));

@@ -8,7 +8,6 @@ use super::cursor::{Cursor, is_long};
 use super::dialog::Relation;
 use super::forward::{self, RequestCopy};
 use super::gateway_credentials;
-use super::identity_headers::Trust;
 use super::response::Best;
 use super::timer::Deadline;
 use super::waiting::Waiting;
@@ -78,8 +77,6 @@ pub(super) struct Context {
     pub(super) targets: Vec<Target>,
     /// What the policy says about the request, and the gateways that it may go to.
     pub(super) policy: Option<Box<CallPolicy>>,
-    /// Who is trusted besides the trusted peers, except the gateway that is chosen.
-    pub(super) trust: Trust,
     /// What replaces a branch that has failed.
     pub(super) retry: Option<Retry>,
     /// The best final response so far that was not forwarded at once.

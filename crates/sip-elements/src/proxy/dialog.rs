@@ -3,6 +3,7 @@
 
 use super::calls::{AnsweredBye, Calls};
 use super::context::{Context, ContextScope};
+use super::identity_headers::Trust;
 use super::keys::Keys;
 use crate::WorkerParts;
 use crate::routing::proof;
@@ -29,11 +30,19 @@ impl Relation {
         }
     }
 
-    /// The keys of the dialog that the request is in.
+    /// The keys of its targets, for a request inside a dialog.
     pub(super) const fn keys(&self) -> Option<Keys> {
         match self {
             Self::Creates(_) => None,
             Self::Inside(dialog) => Some(dialog.keys),
+        }
+    }
+
+    /// Who of the parties is trusted as a gateway is, for a request inside a dialog.
+    pub(super) const fn trust(&self) -> Option<Trust> {
+        match self {
+            Self::Creates(_) => None,
+            Self::Inside(dialog) => Some(dialog.trust),
         }
     }
 
@@ -59,6 +68,7 @@ pub(super) struct InDialog {
     ends: bool,
     /// The proof expires soon, so targets are recorded even if they have not changed.
     expires_soon: bool,
+    trust: Trust,
 }
 
 impl InDialog {
@@ -84,6 +94,7 @@ impl InDialog {
             contact,
             ends: request.method() == Method::Bye,
             expires_soon: proven.expires_soon,
+            trust: calls.trust(keys, &parts.settings.policy),
         })
     }
 }

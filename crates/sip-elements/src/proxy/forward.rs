@@ -331,7 +331,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         if let Some(policy) = self.policy
             && let Some(gateway) = policy.gateway()
         {
-            let who = (policy.speaker, gateway);
+            let who = (&policy.speaker, gateway);
             let is_trusted = self.receiver().is_trusted(&settings.proxy.trusted_peers);
             gateway_identity::assert(patch, self.request, settings, who, is_trusted);
         }

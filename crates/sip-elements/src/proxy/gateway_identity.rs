@@ -2,15 +2,14 @@
 
 use super::identity_headers::asks_for_privacy;
 use crate::Settings;
-use crate::domains::address_of_record;
 use sip_message::{HeaderName, Host, Message, NameAddr, Patch, Scheme, Uri};
 use sip_routing::gateway::{Caller, Gateway, IdentityHeader};
 
 /// How far the identity of the sender of a request is proven.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// It is a subscriber, and From names it.
-    Subscriber,
+    /// It is this subscriber (`user@domain`).
+    Subscriber(Box<[u8]>),
     /// It is a trusted peer, which is believed.
     Peer,
     /// Nothing is proven.
@@ -31,7 +30,7 @@ pub(super) fn assert(
     patch: &mut Patch<'_, '_>,
     request: &Message<'_>,
     settings: &Settings,
-    (speaker, gateway): (Speaker, &Gateway),
+    (speaker, gateway): (&Speaker, &Gateway),
     is_trusted: bool,
 ) {
     let rewriting = gateway.rewriting();
@@ -49,7 +48,7 @@ pub(super) fn assert(
     let Some(name) = name.filter(|_| is_trusted || !is_private) else {
         return;
     };
-    let caller = caller(request, settings, speaker);
+    let caller = caller(request, speaker);
     let own = settings.domains.default_name();
     let mut value = Vec::with_capacity(96);
     let plan = &rewriting.plan;
@@ -61,47 +60,23 @@ pub(super) fn assert(
     }
 }
 
-/// The proven identity of the caller.
-fn caller<'c>(
-    request: &'c Message<'_>,
-    settings: &'c Settings,
-    speaker: Speaker,
-) -> Option<Caller<'c>> {
+/// The proven identity of the caller. A subscriber has one, so that it need not name the one that it prefers (P-Preferred-Identity).
+fn caller<'c>(request: &'c Message<'_>, speaker: &'c Speaker) -> Option<Caller<'c>> {
     match speaker {
-        Speaker::Subscriber => {
-            let uri = request.from_uri()?;
-            let domain = settings.domains.claimed_name(uri)?;
-            let user = preferred(request, settings, uri).or(uri.user)?;
+        Speaker::Subscriber(address) => {
+            let at = address.iter().rposition(|octet| *octet == b'@')?;
             Some(Caller {
-                user,
-                domain: domain.as_bytes(),
+                user: address.get(..at)?,
+                domain: address.get(at + 1..)?,
             })
         }
         Speaker::Peer => {
-            let asserted = request.values(HeaderName::PAssertedIdentity);
-            let asserted = asserted.filter_map(|value| NameAddr::parse(value)?.uri());
-            let asserted = asserted.filter_map(|uri| of_uri(&uri)).next();
+            let mut asserted = request.values(HeaderName::PAssertedIdentity);
+            let asserted = asserted.find_map(|value| of_uri(&NameAddr::parse(value)?.uri()?));
             asserted.or_else(|| of_uri(request.from_uri()?))
         }
         Speaker::Unknown => None,
     }
-}
-
-/// The user that a subscriber prefers to be known as (P-Preferred-Identity), if that is the subscriber as well.
-fn preferred<'c>(
-    request: &'c Message<'_>,
-    settings: &Settings,
-    from: &Uri<'_>,
-) -> Option<&'c [u8]> {
-    let own = address_of_record(from, settings.domains.claimed_name(from)?)?;
-    let mut values = request.values(HeaderName::PPreferredIdentity);
-    values.find_map(|value| {
-        let uri = NameAddr::parse(value)?.uri()?;
-        let is_sip = matches!(uri.scheme, Scheme::Sip | Scheme::Sips);
-        let domain = settings.domains.claimed_name(&uri).filter(|_| is_sip)?;
-        let address = address_of_record(&uri, domain)?;
-        uri.user.filter(|_| address == own)
-    })
 }
 
 /// The caller that a trusted peer names. An anonymous URI names none (RFC 3323 section 4.1).

@@ -241,11 +241,17 @@ impl Context {
         self.trust_with(gateway)
     }
 
+    /// Who is trusted besides the trusted peers, if the request goes to this gateway.
     fn trust_with(&self, gateway: Option<&Gateway>) -> Trust {
-        Trust {
-            receiver: self.trust.receiver || gateway.is_some_and(Gateway::is_trusted),
-            ..self.trust
-        }
+        self.dialog.trust().unwrap_or_else(|| Trust {
+            sender: self.policy.as_ref().is_some_and(|it| it.is_trusted),
+            receiver: gateway.is_some_and(Gateway::is_trusted),
+        })
+    }
+
+    /// Whether the sender is trusted besides the trusted peers.
+    pub(super) fn has_trusted_sender(&self) -> bool {
+        self.trust_with(None).sender
     }
 
     /// Adds the target of the next gateway, if there is one for the request.

@@ -53,7 +53,7 @@ use forward::RequestCopy;
 pub(crate) use gateway_identity::Speaker;
 pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
-use identity_headers::{Party, Trust};
+use identity_headers::Party;
 use keys::Keys;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
@@ -203,7 +203,6 @@ impl Proxy {
             context.routes.call = self.calls.number(call);
         }
         context.expect_challenge(parts, &self.calls);
-        context.trust = self.trust(parts, &context);
         self.begin(parts, key, context, request);
     }
 
@@ -644,7 +643,6 @@ impl Proxy {
             branches: SmallVec::new(),
             targets,
             policy: None,
-            trust: Trust::default(),
             retry: None,
             best: None,
             waiting: None,
@@ -654,19 +652,6 @@ impl Proxy {
             cancelled_by: None,
             is_concluded: false,
         })
-    }
-
-    /// Who is trusted besides the trusted peers, as far as it is known before a gateway is chosen.
-    fn trust(&self, parts: &WorkerParts<'_>, context: &Context) -> Trust {
-        let policy = &parts.settings.policy;
-        match context.dialog.keys() {
-            Some(keys) if policy.gateways.has_trusted() => self.calls.trust(keys, policy),
-            Some(_) => Trust::default(),
-            None => Trust {
-                sender: context.policy.as_ref().is_some_and(|it| it.is_trusted),
-                receiver: false,
-            },
-        }
     }
 
     /// Starts the first group of targets. The request is stored only if the context outlives this call.

@@ -1,10 +1,10 @@
 //! All gateways and groups of a configuration.
 
-use super::GatewayError;
 use super::check::{check_gateway, check_group};
 use super::description::{GatewayDescription, GroupDescription};
 use super::group::{Group, Member, tiers};
 use super::server::Gateway;
+use super::{GatewayError, IdentityHeader};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -127,6 +127,7 @@ impl Gateways {
             algorithm: description.algorithm,
             all_inactive: description.all_inactive,
             tiers: tiers(&members),
+            sends_identity: members.iter().any(|it| sends_identity(&it.gateway)),
             members,
             turn,
         };
@@ -151,4 +152,9 @@ impl Gateways {
         members.sort_by_key(|member| member.priority);
         Ok(members)
     }
+}
+
+fn sends_identity(gateway: &Gateway) -> bool {
+    let header = gateway.rewriting().caller.header;
+    !matches!(header, IdentityHeader::Unchanged | IdentityHeader::None)
 }

@@ -22,6 +22,7 @@ pub struct Group {
     pub(super) tiers: Box<[Tier]>,
     /// The number of the next call, for round robin. It belongs to the name of the group over all configurations.
     pub(super) turn: Arc<AtomicU64>,
+    pub(super) sends_identity: bool,
 }
 
 /// A member of a group.
@@ -68,6 +69,11 @@ impl Group {
     /// How a call chooses among members of one priority.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
+    }
+
+    /// Whether any member gets an identity of the caller.
+    pub const fn sends_identity(&self) -> bool {
+        self.sends_identity
     }
 
     /// The members with weight and priority, in the order of their numbers: by priority, then as declared.

@@ -20,7 +20,8 @@ struct Called {
 #[derive(Deserialize)]
 struct Caller {
     identity: String,
-    caller: String,
+    #[serde(rename = "caller")]
+    source: String,
     number: Option<String>,
     format: String,
     domain: Option<String>,
@@ -45,13 +46,13 @@ impl Rewriting {
         }
         let Caller {
             identity,
-            caller,
+            source,
             number,
             format,
             domain,
         } = &self.caller;
         let mut who = changed(identity);
-        who.extend((caller == "trunk").then(|| "always the trunk".to_owned()));
+        who.extend((source == "trunk").then(|| "always the trunk".to_owned()));
         who.extend(changed(format));
         who.extend(number.as_ref().map(|number| format!("trunk {number}")));
         who.extend(domain.as_ref().map(|domain| format!("domain {domain}")));
