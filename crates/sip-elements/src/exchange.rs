@@ -274,6 +274,7 @@ impl Node for Exchange {
                     .reconfigure(settings.timers, limits(settings));
                 self.probes.configure(self.worker, settings, now);
                 self.servers.configure(settings, now);
+                self.proxy.follow_limits(settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {

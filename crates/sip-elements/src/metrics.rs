@@ -1,7 +1,6 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
 use sip_dialog::Ended;
 use sip_message::Method;
-use sip_routing::gateway::Outcome;
 use sip_transport::Counter;
 
 /// Why something received went no further. Each has a counter.
@@ -103,30 +102,6 @@ pub const REFUSALS: [&str; 9] = [
     "rule",
     "limit",
 ];
-
-/// Why a request went to another gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum GatewayFailover {
-    /// The gateway refused it.
-    Response,
-    /// The gateway stayed silent.
-    Timeout,
-    /// The request did not reach the gateway.
-    TransportError,
-}
-/// Their labels, in the order of [`GatewayFailover`].
-pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_error"];
-
-impl GatewayFailover {
-    pub(crate) const fn of(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Response { .. } => Self::Response,
-            Outcome::Timeout => Self::Timeout,
-            Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
-        }
-    }
-}
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 18] = [
@@ -249,8 +224,6 @@ pub struct WorkerMetrics {
     pub responses_withheld: Counter,
     /// Times the next candidate of a target was tried because one failed.
     pub failovers: Counter,
-    /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
-    pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
     /// Requests forwarded without a transaction.
     pub forwarded_statelessly: Counter,
     /// Bindings that ended with their connection.
@@ -297,7 +270,6 @@ impl Default for WorkerMetrics {
             shares_refused: Counter::default(),
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
-            gateway_failovers: Default::default(),
             forwarded_statelessly: Counter::default(),
             bindings_disconnected: Counter::default(),
         }
@@ -345,13 +317,6 @@ impl WorkerMetrics {
     /// Counts a refusal by policy.
     pub fn refused(&self, reason: Refused) {
         if let Some(counter) = self.refusals.get(reason as usize) {
-            counter.increment();
-        }
-    }
-
-    /// Counts a request that goes to another gateway.
-    pub(crate) fn failed_over(&self, reason: GatewayFailover) {
-        if let Some(counter) = self.gateway_failovers.get(reason as usize) {
             counter.increment();
         }
     }

@@ -39,13 +39,16 @@ impl CallPolicy {
         policy.rules.get(*number)
     }
 
+    /// The name of the limit of the rule.
+    pub(super) fn limit(&self) -> Option<&str> {
+        limit_of(self.rule.as_ref())
+    }
+
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
-        let limit = self.rule.as_ref().and_then(|(policy, number)| {
-            let limit = policy.rules.get(*number)?.limit()?;
-            Some(&*limit.name)
-        });
+        // A borrow of the rule alone: the route is changed beside it.
+        let limit = limit_of(self.rule.as_ref());
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
@@ -55,6 +58,11 @@ impl CallPolicy {
             limit: limit.unwrap_or_default(),
         })
     }
+}
+
+fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> Option<&str> {
+    let (policy, number) = rule?;
+    Some(&policy.rules.get(*number)?.limit()?.name)
 }
 
 /// What a dialog holds from its 2xx on, and what a restart needs to restore it.
@@ -86,6 +94,12 @@ impl Onward {
     /// Whether it holds places in limits.
     pub(crate) fn holds_places(&self) -> bool {
         self.policy.as_deref().is_some_and(CallPolicy::holds_places)
+    }
+
+    /// Whether no state of the call is kept.
+    pub(super) fn is_stateless(&self) -> bool {
+        let policy = self.policy.as_deref();
+        policy.is_some_and(|policy| policy.is_stateless)
     }
 
     /// The same, holding these places in the limits.

@@ -17,8 +17,10 @@ mod hang_up;
 mod identity_headers;
 mod keys;
 mod operator;
+mod overdue;
 mod places;
 mod reason;
+mod recount;
 mod response;
 mod session_timer;
 mod stateless;
@@ -48,6 +50,7 @@ use forward::RequestCopy;
 pub(crate) use gateways::GatewayRoute;
 pub use hang_up::HungUp;
 use keys::Keys;
+use recount::Recount;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
@@ -109,6 +112,8 @@ pub struct Proxy {
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
     calls: Calls,
+    /// `None`: all live calls count towards the limits that apply now.
+    recount: Option<Recount>,
     /// Reused buffer for the text of patches.
     scratch: Vec<u8>,
 }
@@ -123,6 +128,7 @@ impl Proxy {
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
             calls: Calls::new(now),
+            recount: None,
             scratch: Vec::new(),
         }
     }
@@ -152,10 +158,12 @@ impl Proxy {
         routing: &Routing,
         onward: impl Into<Onward>,
     ) {
+        let onward = onward.into();
+        let is_stateless = onward.is_stateless();
         let Onward {
             mut targets,
             policy,
-        } = onward.into();
+        } = onward;
         let Inbound {
             request, source, ..
         } = inbound;
@@ -175,7 +183,6 @@ impl Proxy {
         let Some(key) = self.reserve(parts, account) else {
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
-        let is_stateless = policy.as_ref().is_some_and(|policy| policy.is_stateless);
         let begun = if is_stateless {
             Ok(DialogId::NONE)
         } else {
@@ -511,6 +518,7 @@ impl Proxy {
 
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        self.recount(parts);
         self.unacknowledged.expire(parts.now);
         self.calls.expire(parts);
         while let Some(deadline) = self.wheel.pop_due(parts.now) {
@@ -548,6 +556,7 @@ impl Proxy {
             self.wheel.next_deadline(),
             self.calls.next_deadline(),
             self.unacknowledged.next_deadline(),
+            self.recount.map(|recount| recount.since),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -1,6 +1,6 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
-use super::{FailoverRules, StatusSet};
+use super::{FailoverRules, StatusSet, WaitRules};
 use crate::limit::Rate;
 use sip_transport::selection::Destination;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub struct GatewayDescription {
     pub health: HealthRules,
     /// After which outcomes a call tries the next member.
     pub failover: FailoverRules,
+    /// How long a call waits for it.
+    pub wait: WaitRules,
 }
 
 impl GatewayDescription {
@@ -32,6 +34,7 @@ impl GatewayDescription {
             rate: None,
             health: HealthRules::default(),
             failover: FailoverRules::default(),
+            wait: WaitRules::default(),
         }
     }
 }

@@ -39,7 +39,7 @@ impl FailoverRules {
             Outcome::Response { status: 503, .. } => true,
             Outcome::Response { status, .. } => status < 600 && self.codes.contains(status),
             Outcome::Abandoned => false,
-            Outcome::Timeout => self.timeout,
+            Outcome::Timeout | Outcome::Unanswered => self.timeout,
             Outcome::TransportError => self.transport_error,
         }
     }
@@ -78,6 +78,7 @@ mod tests {
             (Outcome::status(599), true),
             (Outcome::status(603), false),
             (Outcome::Timeout, true),
+            (Outcome::Unanswered, true),
             (Outcome::TransportError, true),
             (Outcome::Abandoned, false),
         ] {
@@ -101,6 +102,7 @@ mod tests {
             (Outcome::status(503), true),
             (Outcome::status(603), false),
             (Outcome::Timeout, false),
+            (Outcome::Unanswered, false),
             (Outcome::TransportError, false),
         ] {
             for early_media in [false, true] {

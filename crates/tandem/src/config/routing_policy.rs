@@ -5,7 +5,7 @@ use super::sections::Configuration;
 use sip_routing::Policy;
 use sip_routing::gateway::{
     Descriptions, FailoverRules, GatewayDescription, GatewayError, Gateways, GroupDescription,
-    HealthRules, MissWeights,
+    HealthRules, MissWeights, WaitRules,
 };
 use sip_routing::limit::{
     Declared, DeclaredEach, Description, InvalidLimit, Limits, MAX_BURST, NamedLimit, NetworkLimit,
@@ -205,6 +205,10 @@ pub(super) fn gateway(gateway: &Gateway) -> GatewayDescription {
             timeout: gateway.failover_on_timeout,
             transport_error: gateway.failover_on_transport_error,
             after_early_media: gateway.failover_after_early_media,
+        },
+        wait: WaitRules {
+            response: gateway.response_timeout,
+            answer: gateway.answer_timeout,
         },
     }
 }

@@ -227,6 +227,8 @@ failover_codes = "404"
 failover_on_timeout = false
 failover_on_transport_error = false
 failover_after_early_media = true
+response_timeout = "7s"
+answer_timeout = "40s"
 
 [[gateway]]
 name = "two"
@@ -313,6 +315,8 @@ fn every_key_of_a_gateway_and_a_group_reaches_the_policy() {
     let failover = &one.failover;
     assert_eq!(failover.codes.to_string(), "404");
     assert!(!failover.timeout && !failover.transport_error && failover.after_early_media);
+    assert_eq!(one.wait.response, Duration::from_secs(7));
+    assert_eq!(one.wait.answer, Some(Duration::from_secs(40)));
     let both = policy.gateways.group("both").expect("both");
     assert_eq!(both.algorithm(), Algorithm::LeastCalls);
     let members: Vec<(&str, u16, u16)> = both
@@ -326,6 +330,7 @@ fn every_key_of_a_gateway_and_a_group_reaches_the_policy() {
     assert_eq!(two.rate, None);
     assert_eq!(two.health, sip_routing::gateway::HealthRules::default());
     assert_eq!(two.failover, sip_routing::gateway::FailoverRules::default());
+    assert_eq!(two.wait, sip_routing::gateway::WaitRules::default());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::config::{Keyword as _, NextHop};
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_routing::Policy;
-use sip_routing::gateway::{Gateway, GatewayView, Group, State, Statistics};
+use sip_routing::gateway::{Cause, Gateway, GatewayView, Group, State, Statistics};
 use sip_transport::Time;
 use std::sync::Arc;
 use tracing::info;
@@ -132,6 +132,7 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         timeouts,
         transport_errors,
         abandoned,
+        failovers: [of_responses, of_timeouts, of_transport_errors],
         full,
         rate_limited,
         probes_sent,
@@ -139,6 +140,7 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         state_changes,
         rests,
         changed_at,
+        cause,
     } = view.statistics;
     json!({
         "name": view.name,
@@ -156,6 +158,9 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "timeouts": timeouts,
         "transport_errors": transport_errors,
         "abandoned": abandoned,
+        "failovers": {
+            "response": of_responses, "timeout": of_timeouts, "transport_error": of_transport_errors,
+        },
         "full": full,
         "rate_limited": rate_limited,
         "probes_sent": probes_sent,
@@ -163,5 +168,6 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "state_changes": state_changes,
         "rests": rests,
         "changed_ago": changed_at.map(|changed| (now - changed).as_secs()),
+        "cause": cause.map(Cause::text),
     })
 }
