@@ -1,7 +1,6 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
 use sip_dialog::Ended;
 use sip_message::Method;
-use sip_routing::gateway::Outcome;
 use sip_transport::Counter;
 
 /// Why something received went no further. Each has a counter.
@@ -110,20 +109,6 @@ pub const REFUSALS: [&str; 11] = [
     "event",
 ];
 
-/// Why a request went to another gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum GatewayFailover {
-    /// The gateway refused it, or did not accept our credentials.
-    Response,
-    /// The gateway stayed silent.
-    Timeout,
-    /// The request did not reach the gateway.
-    TransportError,
-}
-/// Their labels, in the order of [`GatewayFailover`].
-pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_error"];
-
 /// Why a call was diverted by its callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -147,16 +132,6 @@ pub const DIVERSIONS: [&str; 5] = [
     "not_registered",
     "redirected",
 ];
-
-impl GatewayFailover {
-    pub(crate) const fn of(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Response { .. } | Outcome::Unauthorized => Self::Response,
-            Outcome::Timeout => Self::Timeout,
-            Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
-        }
-    }
-}
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 18] = [
@@ -281,8 +256,6 @@ pub struct WorkerMetrics {
     pub responses_withheld: Counter,
     /// Times the next candidate of a target was tried because one failed.
     pub failovers: Counter,
-    /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
-    pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
     /// Requests forwarded without a transaction.
     pub forwarded_statelessly: Counter,
     /// Calls that their callee diverted, by [`DiversionCause`].
@@ -332,7 +305,6 @@ impl Default for WorkerMetrics {
             shares_refused: Counter::default(),
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
-            gateway_failovers: Default::default(),
             forwarded_statelessly: Counter::default(),
             diversions: Default::default(),
             bindings_disconnected: Counter::default(),
@@ -388,13 +360,6 @@ impl WorkerMetrics {
     /// Counts a diverted call.
     pub(crate) fn diverted(&self, cause: DiversionCause) {
         if let Some(counter) = self.diversions.get(cause as usize) {
-            counter.increment();
-        }
-    }
-
-    /// Counts a request that goes to another gateway.
-    pub(crate) fn failed_over(&self, reason: GatewayFailover) {
-        if let Some(counter) = self.gateway_failovers.get(reason as usize) {
             counter.increment();
         }
     }

@@ -166,6 +166,8 @@ pub struct ProxySettings {
     pub dialog_lifetime: Duration,
     /// Timer C: how long a branch may ring. The RFC demands more than 3 minutes; the operator may choose less.
     pub timer_c: Duration,
+    /// How long an INVITE may stay without a final response, however often it rings: provisional responses move Timer C, but not this.
+    pub max_ringing: Duration,
     /// How long to wait before failing over. `None`: Timers B and F alone decide.
     ///
     /// - An INVITE branch without a provisional response: then the next target is tried.
@@ -296,6 +298,7 @@ impl Default for ProxySettings {
             record_route: true,
             dialog_lifetime: Duration::from_secs(24 * 3_600),
             timer_c: Duration::from_secs(185),
+            max_ringing: Duration::from_secs(1_800),
             no_answer: Some(Duration::from_secs(3)),
             dead_target_lifetime: Duration::from_secs(30),
             max_targets: 16,

@@ -54,14 +54,20 @@ impl CallPolicy {
         self.route.as_ref()?.gateway()
     }
 
+    /// The name of the limit of the rule.
+    pub(super) fn limit(&self) -> Option<&str> {
+        limit_of(self.rule.as_ref())
+    }
+
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
         let diversions = self.diversions.as_mut();
         let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
+        // A borrow of the rule alone: the route is changed beside it.
         let rule = self.rule.as_ref();
+        let limit = limit_of(rule);
         let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
-        let limit = rule.and_then(Rule::limit).map(|limit| &*limit.name);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
@@ -75,6 +81,11 @@ impl CallPolicy {
             limit: limit.unwrap_or_default(),
         })
     }
+}
+
+fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> Option<&str> {
+    let (policy, number) = rule?;
+    Some(&policy.rules.get(*number)?.limit()?.name)
 }
 
 /// What a dialog holds from its 2xx on, and what a restart needs to restore it.
@@ -122,6 +133,12 @@ impl Onward {
     /// Whether it holds places in limits.
     pub(crate) fn holds_places(&self) -> bool {
         self.policy.as_deref().is_some_and(CallPolicy::holds_places)
+    }
+
+    /// Whether no state of the call is kept.
+    pub(super) fn is_stateless(&self) -> bool {
+        let policy = self.policy.as_deref();
+        policy.is_some_and(|policy| policy.is_stateless)
     }
 
     /// The same, holding these places in the limits.

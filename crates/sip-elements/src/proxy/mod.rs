@@ -21,8 +21,10 @@ mod hang_up;
 mod identity_headers;
 mod keys;
 mod operator;
+mod overdue;
 mod places;
 mod reason;
+mod recount;
 mod response;
 mod session_timer;
 mod stateless;
@@ -55,6 +57,7 @@ pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
 use identity_headers::Party;
 use keys::Keys;
+use recount::Recount;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
@@ -116,6 +119,8 @@ pub struct Proxy {
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
     calls: Calls,
+    /// `None`: all live calls count towards the limits that apply now.
+    recount: Option<Recount>,
     /// Reused buffer for the text of patches.
     scratch: Vec<u8>,
 }
@@ -130,6 +135,7 @@ impl Proxy {
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
             calls: Calls::new(now),
+            recount: None,
             scratch: Vec::new(),
         }
     }
@@ -159,7 +165,9 @@ impl Proxy {
         routing: &Routing,
         onward: impl Into<Onward>,
     ) {
-        let Onward { targets, policy } = onward.into();
+        let onward = onward.into();
+        let is_stateless = onward.is_stateless();
+        let Onward { targets, policy } = onward;
         let Inbound {
             request, source, ..
         } = inbound;
@@ -179,7 +187,6 @@ impl Proxy {
         let Some(key) = self.reserve(parts, account) else {
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
-        let is_stateless = policy.as_ref().is_some_and(|policy| policy.is_stateless);
         let begun = if is_stateless {
             Ok(DialogId::NONE)
         } else {
@@ -517,6 +524,7 @@ impl Proxy {
 
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        self.recount(parts);
         self.unacknowledged.expire(parts.now);
         self.calls.expire(parts);
         while let Some(deadline) = self.wheel.pop_due(parts.now) {
@@ -556,6 +564,7 @@ impl Proxy {
             self.wheel.next_deadline(),
             self.calls.next_deadline(),
             self.unacknowledged.next_deadline(),
+            self.recount.map(|recount| recount.since),
         ];
         deadlines.into_iter().flatten().min()
     }

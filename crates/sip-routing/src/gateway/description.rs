@@ -1,7 +1,7 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
 use super::registration::RegistrationDescription;
-use super::{FailoverRules, Rewriting, StatusSet};
+use super::{FailoverRules, Rewriting, StatusSet, WaitRules};
 use crate::limit::Rate;
 use sip_message::digest::Credential;
 use sip_transport::selection::Destination;
@@ -30,6 +30,8 @@ pub struct GatewayDescription {
     pub trusted: bool,
     /// How numbers and identities are written for it.
     pub rewriting: Rewriting,
+    /// How long a call waits for it.
+    pub wait: WaitRules,
 }
 
 impl GatewayDescription {
@@ -46,6 +48,7 @@ impl GatewayDescription {
             registration: None,
             trusted: false,
             rewriting: Rewriting::default(),
+            wait: WaitRules::default(),
         }
     }
 }

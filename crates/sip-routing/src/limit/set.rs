@@ -119,7 +119,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Parses a description. The limits take over what limits of the same name in `previous` have counted, their live calls and their
-    /// buckets. A limit that `previous` does not have does not count the calls that are live already.
+    /// buckets. A limit that `previous` does not have counts a call that is live already from its [`Limits::recount`] on.
     pub fn new(description: &Description, previous: Option<&Self>) -> Result<Self, InvalidLimit> {
         description.check()?;
         let mut named = Vec::new();
@@ -239,6 +239,29 @@ impl Limits {
             call.rule.and_then(Limit::restore),
             self.overall.restore(),
         ])
+    }
+
+    /// Moves the places of a live call to the limits that apply to it now. As [`Limits::restore`], it passes whatever the limits are, and
+    /// is not charged. What is not known of the call stays: a place of its subscriber without `subscriber`, one of a rule without `rule`.
+    pub fn recount(&self, permits: &mut Permits, call: &Call<'_>) {
+        let [source, subscriber, network, rule, overall] = &mut permits.0;
+        match &self.each_source {
+            Some(each) => each.recount(&Source::of(call.source), source),
+            None => *source = None,
+        }
+        match (&self.each_subscriber, call.subscriber) {
+            (Some(each), Some(name)) => each.recount(bounded(name), subscriber),
+            (None, _) => *subscriber = None,
+            (Some(_), None) => {}
+        }
+        match self.network(call.source) {
+            Some(limit) => limit.recount(network),
+            None => *network = None,
+        }
+        if let Some(limit) = call.rule {
+            limit.recount(rule);
+        }
+        self.overall.recount(overall);
     }
 
     /// The limit of the smallest network that contains the address.

@@ -185,6 +185,7 @@ fn proxy_settings(proxy: &Proxy) -> ProxySettings {
         record_route: proxy.record_route,
         dialog_lifetime: proxy.dialog_lifetime,
         timer_c: proxy.timer_c,
+        max_ringing: proxy.max_ringing,
         no_answer: Some(proxy.no_answer),
         dead_target_lifetime: proxy.dead_target_lifetime,
         max_targets: proxy.max_targets,

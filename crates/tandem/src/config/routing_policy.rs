@@ -5,7 +5,7 @@ use super::sections::Configuration;
 use sip_routing::Policy;
 use sip_routing::gateway::{
     Descriptions, FailoverRules, GatewayDescription, GatewayError, Gateways, GroupDescription,
-    HealthRules, MissWeights,
+    HealthRules, MissWeights, WaitRules,
 };
 use sip_routing::limit::{
     Declared, DeclaredEach, Description, InvalidLimit, Limits, MAX_BURST, NamedLimit, NetworkLimit,
@@ -238,6 +238,10 @@ pub(super) fn gateway(gateway: &Gateway, plan: &Arc<NumberingPlan>) -> GatewayDe
         registration: gateway.account.registration(),
         trusted: gateway.numbers.trusted,
         rewriting: gateway.numbers.rewriting(plan),
+        wait: WaitRules {
+            response: gateway.response_timeout,
+            answer: gateway.answer_timeout,
+        },
     }
 }
 

@@ -88,6 +88,21 @@ const METRICS: &[ServerMetric] = &[
     .labels(&["gateway", "outcome"])
     .details("`outcome`: `2xx`, `3xx`, `4xx`, `5xx`, `6xx`, `timeout`, `transport_error`, `unauthorized` (it did not accept `gateway.username`), `abandoned` (cancelled before a final response)"),
     ServerMetric::family(
+        "tandem_gateway_failovers_total",
+        Kind::Counter,
+        "Calls that went on to another gateway after each gateway, by reason",
+        |server, samples| {
+            for_each_gateway(server, |name, it| {
+                let [response, timeout, transport_error] = it.failovers;
+                samples.labelled(&[name, "response"], response)?;
+                samples.labelled(&[name, "timeout"], timeout)?;
+                samples.labelled(&[name, "transport_error"], transport_error)
+            })
+        },
+    )
+    .labels(&["gateway", "reason"])
+    .details("`reason`: `response` (`gateway.failover_codes`), `timeout`, `transport_error`"),
+    ServerMetric::family(
         "tandem_gateway_skipped_total",
         Kind::Counter,
         "Times that a call chose another gateway because of a maximum, by reason",
