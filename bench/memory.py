@@ -1,6 +1,6 @@
-"""Measures the memory of a contact, of a ringing call, of a dialog, and of a connection. The unit is PSS: the sum over the server's processes of
-their own pages and their share of common pages. Memory that several processes share therefore counts once. Each figure is the slope of a
-line through several points, so one round is enough."""
+"""Measures the memory of a contact, of a ringing call, of a dialog, of 300,000 prefixes, and of a connection. The unit is PSS: the sum over the server's processes of
+their own pages and their share of common pages. Memory that several processes share therefore counts once. The figure of prefixes is the difference
+between two servers; each of the others is the slope of a line through several points, so one round is enough."""
 import pathlib
 import re
 import signal
@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import time
 
-from . import servers, workloads
+from . import routed, servers, workloads
 from .capacity import ADDRESSES, PHONES
 from .connections import measure_connections, server_for
 from .settings import PEERS, BenchError, on_core, output_of, program
@@ -19,6 +19,7 @@ def run(settings, part):
         part.attempt(f"contacts {peer}", contacts, settings, part, peer)
         part.attempt(f"calls {peer}", calls, settings, part, peer)
         part.attempt(f"dialogs {peer}", dialogs, settings, part, peer)
+        part.attempt(f"prefixes {peer}", prefixes, settings, part, peer)
         for transport in ("tcp", "tls"):
             part.attempt(f"idle {transport} {peer}", held, settings, part, peer, transport, f"idle-{transport}")
     for peer in filter(settings.wants, PEERS):
@@ -69,6 +70,28 @@ def held(settings, part, peer, transport, row):
     part.add(row, peer, figures["connection_bytes"], figures, lost + crooked(figures))
     if figures["left_out"]:
         part.remark(figures["left_out"])
+
+
+# So few prefixes that they need no memory to speak of.
+FEW = 200
+
+
+def prefixes(settings, part, peer):
+    """Megabytes of 300,000 prefixes: memory with them, less memory with a few."""
+    few, all_of_them = (memory_with(settings, peer, count) for count in (FEW, routed.PREFIXES))
+    part.add("prefixes", peer, (all_of_them - few) / 1e6, {"few": few, "all": all_of_them})
+
+
+def memory_with(settings, peer, count):
+    """Bytes of a server with so many prefixes, which no call has used."""
+    if peer == "tandem":
+        start = servers.tandem(settings, more=routed.border(settings.folder, count))
+    else:
+        start = servers.kamailio_between_gateways(settings, allocator=workloads.tuned()[0], prefixes=count)
+    with start as server:
+        # Tandem returns the memory of the file and of the table under construction within ten seconds.
+        time.sleep(12)
+        return pss(server.pid)
 
 
 def calls(settings, part, peer):

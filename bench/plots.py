@@ -15,7 +15,7 @@ SERVERS = {"tandem": ("Tandem", "#0072b2"), "plain": ("without segmentation", "#
            "stock": ("Kamailio stock", "#e8a87c")}
 # File, title and keys of the rows. A workload's key with a dot names its delays.
 PLOTS = {
-    "cpu": ("CPU-microseconds per unit at full load: medians, ranges, budget", ("w1", "w2", "w2c", "w3", "w3d", "w4", "w4d")),
+    "cpu": ("CPU-microseconds per unit at full load: medians, ranges, budget", ("w1", "w2", "w2c", "w3", "w3d", "w4", "w4d", "w5", "w6")),
     "delays": ("Delay at equal load, microseconds: medians and ranges", ("w1", "w2", "w2c", "w3", "w4")),
     "memory": ("Bytes per item: medians, ranges, budget", ("contact", "call", "dialog", "idle-tcp", "idle-tls")),
     "connections": ("CPU-microseconds per connection: medians, ranges, budget",

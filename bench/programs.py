@@ -92,17 +92,28 @@ def record(settings, capture):
         raise BenchError("tcpdump captured no packets")
 
 
+# The micro-benchmarks in the report: their rows, and how the output of cargo bench names them.
+MICRO = {"parse": r"─ parse\b.*\n.*─ invite\s(.*)", "lookup": r"─ lookup\b.*\n.*─ 300000\s(.*)"}
+
+
 def messages(settings, part):
-    """The micro-benchmarks. The report shows one of their figures; micro.txt has all of them."""
+    """The micro-benchmarks. The report shows two of their figures; micro.txt has all of them."""
     if not BUILDS:
         raise BenchError("the micro-benchmarks must be built first: run without BENCH_NO_BUILD")
-    packages = ("sip-message", "sip-transaction", "sip-elements")
+    packages = ("sip-message", "sip-transaction", "sip-routing", "sip-elements")
     named = [argument for package in packages for argument in ("--package", package)]
     done = subprocess.run(["cargo", "bench", "--quiet", *named], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     (REPORT / "micro.txt").write_text(done.stdout)
-    parse = re.search(r"─ parse\b.*\n.*─ invite\s(.*)", done.stdout)
-    times = re.findall(r"([\d.]+) (ns|µs)", parse.group(1)) if parse else []
-    if done.returncode or len(times) < 3:
-        raise BenchError("the output of cargo bench has no figure for parsing an INVITE: see micro.txt")
+    if done.returncode:
+        raise BenchError("cargo bench failed: see its output above")
+    for row, pattern in MICRO.items():
+        add_micro(part, row, re.search(pattern, done.stdout))
+
+
+def add_micro(part, row, line):
+    """Adds the median of a micro-benchmark, in microseconds."""
+    times = re.findall(r"([\d.]+) (ns|µs)", line.group(1)) if line else []
+    if len(times) < 3:
+        raise BenchError(f"the output of cargo bench has no figure for `{row}`: see micro.txt")
     fastest, slowest, median = (float(number) / (1000 if unit == "ns" else 1) for number, unit in times[:3])
-    part.add("parse", "tandem", median, {"fastest": fastest, "slowest": slowest})
+    part.add(row, "tandem", median, {"fastest": fastest, "slowest": slowest})

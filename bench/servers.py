@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
+from . import routed
 from .settings import ROOT, BenchError, on_core, program
 
 TANDEM, KAMAILIO, FLOOR = 5070, 5080, 5090
@@ -237,12 +238,15 @@ def records(settings, server):
     return server.log.read_bytes().count(b"log_write_cdr")
 
 
-def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg"):
-    """The command that starts Kamailio. If `allocator` is None, Kamailio uses its default allocator."""
+def kamailio_command(settings, defines=(), allocator="fm", children=1, config="kamailio.cfg", places=()):
+    """The command that starts Kamailio. If `allocator` is None, Kamailio uses its default allocator. `places` are names in the configuration, and the
+    paths that replace them."""
     folder = settings.folder
     text = (ROOT / "bench" / "kamailio" / config).read_text()
+    for name, path in places:
+        text = text.replace(name, str(path))
     path = folder / "kamailio.cfg"
-    path.write_text(text.replace("TLS_CONFIG", str(folder / "tls.cfg")))
+    path.write_text(text)
     chosen = ["-x", allocator] if allocator else []
     named = [argument for define in defines for argument in ("-A", define)]
     return ["kamailio", "-DD", "-E", "-f", str(path), "-m", "2048", "-M", "64", "-n", str(children), "-Y", str(folder),
@@ -251,7 +255,17 @@ def kamailio_command(settings, defines=(), allocator="fm", children=1, config="k
 
 def kamailio(settings, defines=(), allocator="fm", children=1):
     """Kamailio over UDP."""
-    command = kamailio_command(settings, defines, allocator, children)
+    return over_udp(settings, kamailio_command(settings, defines, allocator, children))
+
+
+def kamailio_between_gateways(settings, defines=(), allocator="fm", children=1, prefixes=routed.PREFIXES):
+    """Kamailio over UDP, with gateways and prefixes."""
+    tables = routed.write_for_kamailio(settings.folder, prefixes)
+    places = (("DISPATCHER_LIST", settings.folder / "dispatcher.list"), ("PREFIX_TABLES", tables))
+    return over_udp(settings, kamailio_command(settings, defines, allocator, children, "routed.cfg", places))
+
+
+def over_udp(settings, command):
     return Server("kamailio", on_core(settings.server_core, command), settings.folder, KAMAILIO, lambda pid: has_forked(pid, KAMAILIO))
 
 
@@ -265,7 +279,8 @@ def kamailio_connections(settings, transport, key="p256", allocator="fm"):
             f"private_key = {settings.folder}/{key}.key\ncertificate = {settings.folder}/{key}.pem\n"
         )
         defines, port = ("WITH_TLS",), KAMAILIO + 1
-    command = kamailio_command(settings, defines, allocator, config="connections.cfg")
+    places = [("TLS_CONFIG", settings.folder / "tls.cfg")]
+    command = kamailio_command(settings, defines, allocator, config="connections.cfg", places=places)
     return Server("kamailio", on_core(settings.server_core, command), settings.folder, port, lambda pid: has_forked(pid, port, True), stream=True)
 
 

@@ -12,14 +12,18 @@ Stock Kamailio has one round, at full load only. No verdict depends on it.
 
 W3d and W4d are W3 and W4 with one record per call, at full load only. In all of W3 to W4d, Tandem knows the dialogs, saves those that last a second
 to SQLite, and keeps session timers. In W3d, Kamailio also keeps dialogs and writes records, in W4d it writes records besides what it does in W4.
+W5 is an OPTIONS that a balancer forwards by its Call-ID to one of three gateways, without a transaction.
+W6 is a call from a known network through limits and the longest of 300,000 prefixes to one of three gateways, with a dialog and a record.
 
 At all loads except `shared`, the 100,000 phones have 65,535 addresses, so consecutive messages rarely go to the same address.
 """
 import json
+import pathlib
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import results, servers
+from . import results, routed, servers
 from .rows import PERCENTILES
 from .settings import BenchError, on_core, output_of, program
 
@@ -62,6 +66,8 @@ class Workload:
     # Whether the server writes a record for each call.
     records: bool = False
     loads: tuple[str, ...] = LOADS
+    # The routing policy of Tandem, by the folder of the run, if calls go to gateways.
+    policy: Callable[[pathlib.Path], str] | None = None
 
 
 # What Kamailio does in W4.
@@ -76,6 +82,9 @@ WORKLOADS = {
     "w4": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), PROVIDER, linger=35),
     "w4d": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), (*PROVIDER, "WITH_RECORDS"), records=True,
                     loads=("full",)),
+    "w5": Workload(("options", "--to-phones", *routed.PHONES), "other_response_delay", 40_000, defines=("WITH_BALANCER",), loads=("full", "equal"),
+                   policy=routed.balancer),
+    "w6": Workload(("call", *routed.PHONES), "due_to_answer", 7_000, records=True, loads=("full", "equal"), policy=routed.border),
 }
 
 
@@ -88,20 +97,22 @@ def tuned():
 
 def server_for(name, workload, settings):
     """The server of that name, configured for a workload."""
+    kamailio = servers.kamailio_between_gateways if workload.policy else servers.kamailio
     match name:
         case "floor":
             return servers.floor(settings)
         case "kamailio":
             allocator, children = tuned()
-            return servers.kamailio(settings, workload.defines, allocator, children)
+            return kamailio(settings, workload.defines, allocator, children)
         case "stock":
-            return servers.kamailio(settings, workload.defines, allocator=None, children=4)
+            return kamailio(settings, workload.defines, allocator=None, children=4)
         case "before":
             # It may be too old to write records.
             return servers.tandem(settings, challenge=workload.challenge, binary=settings.before)
     event_loop = "io_uring" if name.endswith("ring") else "epoll"
     segmentation = not name.startswith("plain")
-    return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop, records=workload.records)
+    policy = workload.policy(settings.folder) if workload.policy else ""
+    return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop, records=workload.records, more=policy)
 
 
 def measure(settings, server, name, load, pace, phones=PHONES):

@@ -1,4 +1,4 @@
-//! Kamailio: a record-routing proxy in front of a phone, or a registrar on a database.
+//! Kamailio: a record-routing proxy in front of a phone, a registrar on a database, or a carrier that challenges.
 
 use crate::process::{Child, eventually, free_port, wait_until};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,6 +28,13 @@ impl Kamailio {
     pub fn registrar(domain: &str, database: &str, time_zone: &str) -> Self {
         let text = REGISTRAR.replace("DOMAIN", domain);
         Self::launch(&text.replace("DATABASE", database), time_zone)
+    }
+
+    /// Starts a carrier. It challenges REGISTER, INVITE and BYE, and each user has this password. Calls go to where their user is registered,
+    /// calls to numbers to where alice is.
+    pub fn carrier(domain: &str, password: &str) -> Self {
+        let text = CARRIER.replace("DOMAIN", domain);
+        Self::launch(&text.replace("PASSWORD", password), "UTC")
     }
 
     /// Starts it with a configuration in which `ADDRESS` stands for its address.
@@ -130,6 +137,64 @@ request_route {
   }
   record_route_preset("DOMAIN");
   $du = "sip:PHONE";
+  t_relay();
+}
+"#;
+
+const CARRIER: &str = r#"
+debug=0
+children=2
+disable_tcp=yes
+auto_aliases=no
+listen=udp:ADDRESS
+alias="DOMAIN"
+loadmodule "pv.so"
+loadmodule "sl.so"
+loadmodule "tm.so"
+loadmodule "rr.so"
+loadmodule "textops.so"
+loadmodule "siputils.so"
+loadmodule "usrloc.so"
+loadmodule "registrar.so"
+loadmodule "auth.so"
+modparam("auth", "nonce_count", 1)
+modparam("auth", "qop", "auth")
+request_route {
+  if (is_method("CANCEL")) {
+    if (t_check_trans()) t_relay();
+    exit;
+  }
+  if (is_method("REGISTER")) {
+    if (!pv_www_authenticate("DOMAIN", "PASSWORD", "0")) {
+      www_challenge("DOMAIN", "1");
+      exit;
+    }
+    save("location");
+    exit;
+  }
+  if (is_method("INVITE|BYE")) {
+    if (!pv_proxy_authenticate("DOMAIN", "PASSWORD", "0")) {
+      proxy_challenge("DOMAIN", "1");
+      exit;
+    }
+    consume_credentials();
+  }
+  if (has_totag()) {
+    if (!loose_route()) {
+      sl_send_reply("404", "Not here");
+      exit;
+    }
+    t_relay();
+    exit;
+  }
+  record_route();
+  if ($rU =~ "^[+]") {
+    $rU = "alice";
+  }
+  if (!lookup("location")) {
+    sl_send_reply("404", "Not registered");
+    exit;
+  }
   t_relay();
 }
 "#;

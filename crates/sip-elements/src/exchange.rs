@@ -1,16 +1,18 @@
 //! The exchange: registrar and proxy as one [`Node`]. There is one instance per worker.
 
 use crate::metrics::WorkerMetrics;
+use crate::named_servers::{self, NamedServers};
 use crate::parked::Parked;
 use crate::probes::Probes;
 use crate::proxy::{Proxy, ProxyStats};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
+use crate::registrations::Registrations;
 use crate::trace::{Mark, Tap, TraceOrder};
 use crate::worker::{Worker, home_of};
 use crate::{
     ControlMessage, Owner, Question, Record, Settings, Shared, WorkerParts, classify, parking,
-    pipeline, probes, undeliverable,
+    pipeline, probes, registrations, undeliverable,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -54,6 +56,8 @@ pub struct Exchange {
     registered: Registered,
     held: HeldAnswers,
     probes: Probes,
+    servers: NamedServers,
+    registrations: Registrations,
     draining: bool,
     /// Copies messages. `None`: nothing is traced.
     tap: Option<Box<Tap>>,
@@ -84,6 +88,10 @@ impl Exchange {
         );
         let mut probes = Probes::new(now);
         probes.configure(worker, &settings, now);
+        let mut servers = NamedServers::default();
+        servers.configure(&settings, now);
+        let mut registrations = Registrations::new(now);
+        registrations.configure(worker, &settings, now);
         Self {
             worker,
             workers,
@@ -97,6 +105,8 @@ impl Exchange {
             registered: Registered::default(),
             held: HeldAnswers::default(),
             probes,
+            servers,
+            registrations,
             draining: false,
             tap: None,
             events: Vec::new(),
@@ -182,6 +192,8 @@ impl Exchange {
             registered: &mut self.registered,
             held: &mut self.held,
             probes: &mut self.probes,
+            servers: &mut self.servers,
+            registrations: &mut self.registrations,
             draining: &mut self.draining,
             is_ignored: false,
             events: &mut self.events,
@@ -228,6 +240,9 @@ impl Exchange {
             .unacknowledged
             .set(self.proxy.unacknowledged() as u64);
         self.metrics.parked.set(self.parked.len() as u64);
+        self.metrics
+            .registrations_leaving
+            .set(self.registrations.leaving() as u64);
         let refreshed = self.proxy.refreshed_stats();
         self.metrics.refreshed_targets.set(refreshed.live);
         self.metrics
@@ -267,6 +282,8 @@ impl Node for Exchange {
                 self.transactions
                     .reconfigure(settings.timers, limits(settings));
                 self.probes.configure(self.worker, settings, now);
+                self.servers.configure(settings, now);
+                self.registrations.configure(self.worker, settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {
@@ -315,7 +332,7 @@ impl Node for Exchange {
                 .transactions
                 .expire(now, worker.parts.output, worker.events);
             for event in worker.events.drain(..) {
-                // A probe has a deadline of its own.
+                // Probes and registrations have deadlines of their own.
                 if let Event::ClientTimeout { id, owner } = event {
                     worker.proxy.client_timeout(&mut worker.parts, id, owner);
                 }
@@ -323,6 +340,8 @@ impl Node for Exchange {
             worker.proxy.expire(&mut worker.parts);
             parking::expire(worker);
             probes::expire(worker);
+            named_servers::expire(worker);
+            registrations::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
         self.copy_traced(now, mark, None, output);
@@ -335,6 +354,8 @@ impl Node for Exchange {
             self.parked.next_deadline(),
             self.held.next_deadline(),
             self.probes.next_deadline(),
+            self.servers.next_deadline(),
+            self.registrations.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

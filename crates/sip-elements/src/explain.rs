@@ -6,7 +6,7 @@ use crate::proxy::request_uri_at;
 use crate::routing::route;
 use sip_message::{Message, Method, Uri};
 use sip_routing::Policy;
-use sip_routing::gateway::{Algorithm, Group, State, Verdict};
+use sip_routing::gateway::{Algorithm, Gateway, Group, State, Verdict};
 use sip_routing::prefix::RouteList;
 use sip_routing::rule::{Authentication, Decision, Rule, Step};
 use sip_transport::selection::Destination;
@@ -138,6 +138,9 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
 }
 
 fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source.remote.ip());
     let network = network.map(|limit| limit.name().into());
     let of_rule = rule.and_then(Rule::limit).map(|limit| limit.name.clone());
@@ -145,12 +148,18 @@ fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
 }
 
 fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now: Time) -> Way {
+    let decision = rule.map(Rule::decision);
+    let is_balanced = matches!(decision, Some(Decision::Balance(_)));
+    let uri_at = |gateway: &Gateway| match is_balanced {
+        true => uri.into(),
+        false => request_uri_at(uri, gateway),
+    };
     let explained = |name: &str| {
         let group = policy.gateways.group(name)?;
         let call_hash = sip_message::home_hash(call_id);
-        Some(explained(group, call_hash, uri, now))
+        Some(explained(group, call_hash, uri_at, now))
     };
-    match rule.map(Rule::decision) {
+    match decision {
         None | Some(Decision::Local) => Way::Ordinary,
         Some(Decision::Refuse(refusal)) => Way::Refused {
             status: refusal.status,
@@ -158,7 +167,7 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
         },
         Some(Decision::Redirect(uris)) => Way::Redirected(uris.clone()),
         Some(Decision::Stateless(destination)) => Way::Server(destination.clone()),
-        Some(Decision::Group(reference)) => Way::Gateways {
+        Some(Decision::Group(reference) | Decision::Balance(reference)) => Way::Gateways {
             prefixes: None,
             groups: explained(&reference.name).into_iter().collect(),
         },
@@ -183,14 +192,19 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
     }
 }
 
-fn explained(group: &Group, call_hash: u64, uri: &[u8], now: Time) -> ExplainedGroup {
+fn explained(
+    group: &Group,
+    call_hash: u64,
+    uri_at: impl Fn(&Gateway) -> Box<[u8]>,
+    now: Time,
+) -> ExplainedGroup {
     let mut members = Vec::new();
     group.explain(call_hash, now, |gateway, verdict| {
         members.push(ExplainedMember {
             gateway: gateway.name().into(),
             state: gateway.state(now),
             verdict,
-            request_uri: request_uri_at(uri, gateway),
+            request_uri: uri_at(gateway),
         });
     });
     ExplainedGroup {

@@ -18,7 +18,9 @@ mod domains;
 mod exchange;
 pub mod explain;
 mod identity;
+mod named_servers;
 mod operator;
+mod own_request;
 mod own_response;
 mod owner;
 mod parked;
@@ -29,6 +31,7 @@ mod probes;
 mod question;
 mod record;
 mod registered;
+mod registrations;
 mod settings;
 mod shared;
 mod undeliverable;
@@ -41,12 +44,15 @@ pub use exchange::{Exchange, ExchangeOptions};
 pub use operator::{
     DialogAction, DialogAnswer, DialogFilter, DialogOutcome, DialogRequest, EndOutcome, FoundDialog,
 };
-pub use owner::{BranchId, ContextId, DescribedId, Owner, ParkedId, ProbeId, ResponseId};
+pub use owner::{
+    BranchId, ContextId, DescribedId, Owner, ParkedId, ProbeId, RegistrationId, ResponseId,
+};
 pub use proxy::HungUp;
 pub use question::{
     ControlMessage, Description, NameServersFailed, NotDescribed, Question, StoreFailed,
 };
 pub use record::Record;
+pub use registrations::{RegistrationChange, RegistrationNotice};
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
     ChallengedMethods, DialogSettings, Foreign, ProxySettings, RegistrarSettings,

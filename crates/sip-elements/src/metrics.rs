@@ -108,7 +108,7 @@ pub const REFUSALS: [&str; 9] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum GatewayFailover {
-    /// The gateway refused it.
+    /// The gateway refused it, or did not accept our credentials.
     Response,
     /// The gateway stayed silent.
     Timeout,
@@ -121,7 +121,7 @@ pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_erro
 impl GatewayFailover {
     pub(crate) const fn of(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Response { .. } => Self::Response,
+            Outcome::Response { .. } | Outcome::Unauthorized => Self::Response,
             Outcome::Timeout => Self::Timeout,
             Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
         }
@@ -221,6 +221,8 @@ pub struct WorkerMetrics {
     pub unacknowledged: Counter,
     /// Parked requests.
     pub parked: Counter,
+    /// Bindings of this server at gateways that are being removed.
+    pub registrations_leaving: Counter,
     /// Answers to REGISTER that wait for their bindings to be saved.
     pub held_answers: Counter,
     /// Held answers that were dropped because their clients had stopped waiting.
@@ -251,6 +253,8 @@ pub struct WorkerMetrics {
     pub failovers: Counter,
     /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
     pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
+    /// Requests forwarded without a transaction.
+    pub forwarded_statelessly: Counter,
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -281,6 +285,7 @@ impl Default for WorkerMetrics {
             dialogs_refused: Counter::default(),
             unacknowledged: Counter::default(),
             parked: Counter::default(),
+            registrations_leaving: Counter::default(),
             held_answers: Counter::default(),
             held_answers_dropped: Counter::default(),
             questions: Counter::default(),
@@ -296,6 +301,7 @@ impl Default for WorkerMetrics {
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
             gateway_failovers: Default::default(),
+            forwarded_statelessly: Counter::default(),
             bindings_disconnected: Counter::default(),
         }
     }

@@ -7,7 +7,7 @@ use sip_transport::SlabId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContextId(pub(crate) SlabId);
 
-/// Identifies a branch of a response context, or a probe of a gateway, whose next hop is being resolved.
+/// Identifies a branch of a response context, a probe of a gateway, or a registration there, whose next hop is being resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BranchId {
     pub(crate) context: ContextId,
@@ -15,9 +15,22 @@ pub struct BranchId {
     pub(crate) place: u8,
 }
 
+impl BranchId {
+    /// The place that stands for a probe. No response context has so many branches.
+    pub(crate) const PROBE: u8 = u8::MAX;
+    /// The place that stands for a registration.
+    pub(crate) const REGISTRATION: u8 = u8::MAX - 1;
+    /// The place of questions about servers that are reached without a transaction. Branches have smaller numbers.
+    pub(crate) const SERVER: u8 = u8::MAX - 2;
+}
+
 /// Identifies a probe of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeId(pub(crate) SlabId);
+
+/// Identifies the registration of this server at a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegistrationId(pub(crate) SlabId);
 
 /// Identifies a request that waits for an answer of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,4 +64,6 @@ pub enum Owner {
     Dialog(DialogId),
     /// The probe of a client transaction.
     Probe(ProbeId),
+    /// The registration of a client transaction.
+    Registration(RegistrationId),
 }

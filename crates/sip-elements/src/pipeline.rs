@@ -28,8 +28,8 @@ use crate::registrar::held::HeldAnswer;
 use crate::routing::Routing;
 use crate::worker::Worker;
 use crate::{
-    ControlMessage, DescribedId, Description, NotDescribed, Owner, ParkedId, description, operator,
-    probes, registrar,
+    ControlMessage, DescribedId, Description, NotDescribed, Owner, ParkedId, description,
+    named_servers, operator, probes, registrar, registrations,
 };
 use sip_message::{HeaderName, Message, Method, ParseError};
 use sip_transaction::{ClientResponse, RequestMatch, ResponseMatch, Sender, ServerId};
@@ -215,6 +215,9 @@ fn authenticate_and_route(
         }
         return Err(refusal.into());
     }
+    if !sanity::is_sip(request) && !ruling.leads_away() {
+        return Err(Refusal::Status(416).into());
+    }
     let flow = origin.flow;
     let identity = authentication::authenticate(&mut worker.parts, request, flow, routing, ruling)?;
     if matches!(identity, Identity::Subscriber(_)) {
@@ -227,7 +230,8 @@ fn authenticate_and_route(
     if matches!(identity, Identity::Subscriber(_) | Identity::Peer) {
         origin.prove(&mut worker.parts, Sender::Known)?;
     }
-    if !origin.is_stranger() {
+    let needs_no_state = ruling.is_stateless() && identity == Identity::Peer;
+    if !origin.is_stranger() && !needs_no_state {
         // A refusal needs the transaction too. Otherwise a retransmission is judged again and might be accepted after its
         // sender was told that the request failed. Strangers are refused without a transaction, because they could fill
         // the table.
@@ -245,6 +249,9 @@ fn find_and_forward(
     routing: &Routing,
     (identity, ruling): (&Identity, Ruling<'_>),
 ) -> Result<(), Stop> {
+    if ruling.is_stateless() {
+        return forward_without_state(worker, request, origin, routing, (identity, ruling));
+    }
     let mut onward = policy::find(&worker.parts, request, routing, identity, ruling)?;
     check_session_interval(worker, request, origin)?;
     let permits = policy::admit(&worker.parts, request, origin.flow, identity, ruling)?;
@@ -260,6 +267,62 @@ fn find_and_forward(
         worker.parts.record(Stage::Invite);
     }
     Ok(())
+}
+
+/// Forwards a request without a transaction, as its rule says. Only trusted peers need none: an unproven sender could make the next hop
+/// answer a forged address, and the CANCEL of a subscriber proves nothing. Their requests get a transaction, but no dialog. So does a
+/// request to a server whose address is not known yet.
+fn forward_without_state(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    origin: &mut Origin,
+    routing: &Routing,
+    (identity, ruling): (&Identity, Ruling<'_>),
+) -> Result<(), Stop> {
+    let onward = policy::find(&worker.parts, request, routing, identity, ruling)?;
+    if request.method() == Method::Invite {
+        policy::charge(&worker.parts, ruling)?;
+    }
+    if *identity == Identity::Peer && origin.server.is_none() {
+        let inbound = Inbound::new(request, origin.flow);
+        let sent = worker.proxy.forward_statelessly(
+            &mut worker.parts,
+            inbound,
+            routing,
+            &onward,
+            worker.servers,
+        );
+        if sent.map_err(|failure| Refusal::Because(failure.status(), failure.reason()))? {
+            return Ok(());
+        }
+    }
+    forward(worker, request, origin, routing, onward, b"")
+}
+
+/// Forwards a CANCEL, or an ACK that belongs to no transaction and no dialog, if its rule forwarded the INVITE without a transaction
+/// (section 16.11). Returns whether it was sent.
+fn follow_invite(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    flow: Flow,
+    routing: &Routing,
+) -> bool {
+    let parts = &mut worker.parts;
+    if !parts.settings.policy.rules.forward_statelessly() {
+        return false;
+    }
+    let ruling = Ruling::of_follower(parts, request, flow, routing);
+    if !ruling.is_stateless() || !ruling.trusts(parts.settings, flow) {
+        return false;
+    }
+    let Ok(onward) = policy::find(parts, request, routing, &Identity::Peer, ruling) else {
+        return false;
+    };
+    let inbound = Inbound::new(request, flow);
+    let sent = worker
+        .proxy
+        .forward_statelessly(parts, inbound, routing, &onward, worker.servers);
+    sent == Ok(true)
 }
 
 /// Rejects a request with a session interval that is too small.
@@ -386,6 +449,13 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     let transactions = &worker.parts.transactions;
     let invite = worker.parts.shared.hasher.cancelled_transaction(request);
     let server = invite.and_then(|key| transactions.find_server(key));
+    if server.is_none() {
+        let routing = worker.proxy.preprocess(request, &worker.parts);
+        if follow_invite(worker, request, flow, &routing) {
+            return Stop::Done;
+        }
+        return Refusal::Status(481).into();
+    }
     let same_source = |server: &ServerId| {
         transactions
             .server_flow(*server)
@@ -415,6 +485,10 @@ fn forward_ack(
     let parts = &mut worker.parts;
     let is_impostor =
         has_other_identity(routing) && authentication::local_sender(parts.settings, ack).is_some();
+    if !routing.in_our_dialog() && follow_invite(worker, ack, flow, routing) {
+        return Err(Stop::Done);
+    }
+    let parts = &mut worker.parts;
     if !routing.in_our_dialog() || is_impostor {
         parts.metrics.dropped(DropReason::StrayAck);
         return Err(Stop::Done);
@@ -537,6 +611,14 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
         ControlMessage::Resolved { ticket, result } if probes::is_of_probe(ticket) => {
             probes::resolved(worker, ticket, result);
         }
+        ControlMessage::Resolved { ticket, result } if named_servers::is_of_server(ticket) => {
+            named_servers::resolved(worker.servers, ticket, result);
+        }
+        ControlMessage::Resolved { ticket, result }
+            if registrations::is_of_registration(ticket) =>
+        {
+            registrations::resolved(worker, ticket, result);
+        }
         ControlMessage::Resolved { ticket, result } => {
             worker.proxy.resolved(&mut worker.parts, ticket, result);
         }
@@ -552,6 +634,7 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
         ControlMessage::Drain(drain) => {
             *worker.draining = drain;
             worker.proxy.drain(drain);
+            registrations::drain(worker, drain);
         }
         ControlMessage::Dialogs(request) => operator::answer(worker, &request),
         // The exchange has already replaced them.
@@ -620,6 +703,10 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
             owner: Owner::Probe(probe),
             ..
         }) => probes::answered(worker, probe, response),
+        ResponseMatch::Told(ClientResponse {
+            owner: Owner::Registration(registration),
+            id,
+        }) => registrations::answered(worker, registration, id, response),
         ResponseMatch::Told(event) => {
             worker
                 .proxy

@@ -2,30 +2,23 @@
 //!
 //! A probe leaves from the listener that reaches the gateway. Its Call-ID has its home on this worker, so its responses arrive here.
 
+use crate::own_request::{Leaving, Located, Remote, best, call_id, locate};
 use crate::own_response::hex;
 use crate::owner::{BranchId, ContextId, Owner, ProbeId};
-use crate::routing::listener::{ListenerCriteria, flow_to};
-use crate::routing::route::RouteSet;
-use crate::routing::target::{NextHop, Target, Way};
-use crate::worker::{Worker, home_of};
-use crate::{NameServersFailed, Question, Settings, WorkerParts};
+use crate::worker::Worker;
+use crate::{NameServersFailed, Settings, WorkerParts};
 use rand_chacha::rand_core::Rng;
 use sip_message::{HeaderName, Message, Method, RequestWriter};
 use sip_routing::gateway::{Gateway, Outcome};
-use sip_transaction::{ClientId, ClientOptions, Kind, TimerId, TimerWheel};
+use sip_transaction::{ClientId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination};
-use sip_transport::{ListenerId, Protocol, Slab, Tenant, Time};
+use sip_transport::{Slab, Tenant, Time};
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often to look for probes that are due. An operator may enable a gateway at any time.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many Call-IDs are drawn to find one whose home is this worker.
-const DRAWS: usize = 10_000;
-/// The number of the branch in questions about the address of a probe. No response context has so many.
-const PROBE: u8 = u8::MAX;
 
 /// The probes that are under way.
 #[derive(Debug)]
@@ -92,7 +85,7 @@ impl Probes {
 
 /// Whether a question was about the address of a probe.
 pub(crate) const fn is_of_probe(ticket: BranchId) -> bool {
-    ticket.place == PROBE
+    ticket.place == BranchId::PROBE
 }
 
 /// Gives up probes without a response, and sends those that are due.
@@ -120,7 +113,7 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
 /// Begins a probe: sends it, or asks for the address of the gateway.
 fn begin(worker: &mut Worker<'_, '_>, gateway: Arc<Gateway>) {
     let now = worker.parts.now;
-    let target = target(&gateway);
+    let destination = gateway.destination().clone();
     let seed = worker
         .parts
         .shared
@@ -137,39 +130,16 @@ fn begin(worker: &mut Worker<'_, '_>, gateway: Arc<Gateway>) {
     if let Some(probe) = worker.probes.slots.get_mut(id.0) {
         probe.deadline = Some(deadline);
     }
-    let routes = RouteSet::default();
-    match target.hop(&routes, &worker.parts.settings.listeners) {
-        Ok(hop) => match hop.way {
-            Way::Address(remote) => send(worker, id, (remote, hop.protocol)),
-            Way::Name(name) => {
-                let ticket = BranchId {
-                    context: ContextId(id.0),
-                    place: PROBE,
-                };
-                worker.parts.output.ask(Question::Resolve {
-                    ticket,
-                    destination: name.into(),
-                    seed,
-                });
-                worker.parts.metrics.questions.increment();
-            }
-        },
-        Err(_) => worker
+    let ticket = BranchId {
+        context: ContextId(id.0),
+        place: BranchId::PROBE,
+    };
+    match locate(&mut worker.parts, &destination, ticket, seed) {
+        Some(Located::At(remote)) => send(worker, id, remote),
+        Some(Located::Asked) => {}
+        None => worker
             .probes
             .end(&mut worker.parts, id, Outcome::TransportError),
-    }
-}
-
-fn target(gateway: &Gateway) -> Target {
-    Target {
-        uri: Box::default(),
-        q: 1000,
-        route: Box::default(),
-        next_hop: Some(NextHop::Server(gateway.destination().clone())),
-        listener: None,
-        flow: None,
-        is_owned: false,
-        instance: 0,
     }
 }
 
@@ -184,24 +154,16 @@ pub(crate) fn resolved(
     if !worker.probes.slots.get(id.0).is_some_and(is_waiting) {
         return;
     }
-    match result
-        .ok()
-        .and_then(|candidates| candidates.first().copied())
-    {
-        Some(candidate) => send(worker, id, (candidate.address, Some(candidate.protocol))),
+    match result.ok().as_deref().and_then(best) {
+        Some(remote) => send(worker, id, remote),
         None => worker
             .probes
             .end(&mut worker.parts, id, Outcome::TransportError),
     }
 }
 
-fn send(
-    worker: &mut Worker<'_, '_>,
-    id: ProbeId,
-    (remote, protocol): (SocketAddr, Option<Protocol>),
-) {
-    let client = start(worker, id, (remote, protocol));
-    match client {
+fn send(worker: &mut Worker<'_, '_>, id: ProbeId, remote: Remote) {
+    match start(worker, id, remote) {
         Ok(client) => {
             if let Some(probe) = worker.probes.slots.get_mut(id.0) {
                 probe.client = Some(client);
@@ -212,21 +174,9 @@ fn send(
 }
 
 /// Sends the OPTIONS.
-fn start(
-    worker: &mut Worker<'_, '_>,
-    id: ProbeId,
-    (remote, protocol): (SocketAddr, Option<Protocol>),
-) -> Result<ClientId, Outcome> {
+fn start(worker: &mut Worker<'_, '_>, id: ProbeId, remote: Remote) -> Result<ClientId, Outcome> {
     let settings = worker.parts.settings;
-    let wanted = ListenerCriteria {
-        target: None,
-        recorded: None,
-        incoming: ListenerId(0),
-        protocol,
-    };
-    let flow = flow_to(&settings.listeners, wanted, remote).ok_or(Outcome::TransportError)?;
-    let listener = settings.listeners.get(usize::from(flow.listener.0));
-    let listener = listener.ok_or(Outcome::TransportError)?;
+    let leaving = Leaving::to(&settings.listeners, remote).ok_or(Outcome::TransportError)?;
     let probe = worker.probes.slots.get(id.0).ok_or(Outcome::Abandoned)?;
     let gateway = Arc::clone(&probe.gateway);
     let destination = gateway.destination();
@@ -237,26 +187,14 @@ fn start(
     let client = client.map_err(|_| Outcome::Abandoned)?;
     let branch = parts.transactions.branch(client, &call_id, 0);
     let tag = hex(parts.random.next_u64());
-    let names_domain = listener.protocol == Protocol::Tls && destination.literal().is_none();
-    let options = ClientOptions {
-        domain: names_domain.then_some(destination.host.as_bytes()),
-        ..ClientOptions::new(Kind::NonInvite, flow, listener.protocol.is_reliable())
-    };
+    let options = leaving.options(destination);
     let uri = uri_of(destination);
-    let us = ["<sip:", &listener.advertised, ">"].concat();
+    let us = ["<sip:", &leaving.listener.advertised, ">"].concat();
     parts
         .transactions
         .start_client(parts.now, client, &options, parts.output, |into| {
             RequestWriter::begin(into, Method::Options, &uri)
-                .header_with(HeaderName::Via, |into| {
-                    into.extend_from_slice(b"SIP/2.0/");
-                    into.extend_from_slice(listener.protocol.via_token().as_bytes());
-                    into.push(b' ');
-                    into.extend_from_slice(listener.advertised.as_bytes());
-                    into.extend_from_slice(b";branch=");
-                    branch.write(into);
-                    into.extend_from_slice(b";rport");
-                })
+                .header_with(HeaderName::Via, |into| leaving.write_via(branch, into))
                 .header(HeaderName::MaxForwards, b"70")
                 .header(HeaderName::From, &[us.as_bytes(), b";tag=", &tag].concat())
                 .header(HeaderName::To, &[b"<", &uri[..], b">"].concat())
@@ -277,20 +215,6 @@ fn uri_of(destination: &Destination) -> Vec<u8> {
         let _ = write!(uri, ":{port}");
     }
     uri
-}
-
-/// A random Call-ID whose home is this worker.
-fn call_id(worker: &mut Worker<'_, '_>) -> [u8; 16] {
-    let (index, workers) = (worker.index, worker.workers);
-    let random = &mut *worker.parts.random;
-    let mut drawn = [0; 16];
-    for _ in 0..DRAWS {
-        drawn = hex(random.next_u64());
-        if home_of(&drawn, workers) == index {
-            break;
-        }
-    }
-    drawn
 }
 
 /// Handles a response to a probe.

@@ -1,7 +1,7 @@
 //! Messages of ours that did not reach their peer: connections that broke, and ICMP errors (RFC 3261 section 18.4).
 
 use crate::worker::Worker;
-use crate::{Owner, Shared, WorkerParts, probes};
+use crate::{Owner, Shared, WorkerParts, probes, registrations};
 use sip_message::{Host, Message};
 use sip_routing::gateway::Outcome;
 use sip_transaction::{Branch, ClientResponse};
@@ -42,6 +42,9 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, message: &Undelivered<'_>) {
 fn client_failed(worker: &mut Worker<'_, '_>, failed: &ClientResponse<Owner>) {
     if let Owner::Probe(probe) = failed.owner {
         return probes::failed(worker, probe, Outcome::TransportError);
+    }
+    if let Owner::Registration(registration) = failed.owner {
+        return registrations::failed(worker, registration);
     }
     worker
         .proxy

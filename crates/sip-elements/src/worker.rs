@@ -1,10 +1,12 @@
 //! What the phases of a message can access while it is handled.
 
+use crate::named_servers::NamedServers;
 use crate::parked::Parked;
 use crate::probes::Probes;
 use crate::proxy::Proxy;
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
+use crate::registrations::Registrations;
 use crate::{Owner, WorkerParts};
 use sip_message::{Message, worker_hash};
 use sip_transaction::Event;
@@ -27,6 +29,10 @@ pub(crate) struct Worker<'r, 'o> {
     pub(crate) held: &'r mut HeldAnswers,
     /// The probes of gateways.
     pub(crate) probes: &'r mut Probes,
+    /// Where the servers of stateless rules are.
+    pub(crate) servers: &'r mut NamedServers,
+    /// The registrations of this server at gateways.
+    pub(crate) registrations: &'r mut Registrations,
     /// Whether new calls are rejected.
     pub(crate) draining: &'r mut bool,
     /// Whether the message is dropped because of its sender. It is not traced either, so that a flood does not displace the messages of others.

@@ -1,13 +1,15 @@
 //! Digest calculations (RFC 7616, RFC 8760): pure functions without policy, and the client's side.
 mod client;
+mod wallet;
 
 pub use client::{Account, ClientNonce};
+pub use wallet::{Credential, Line, Wallet};
 
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// The supported algorithms of RFC 8760.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The supported algorithms of RFC 8760, the weaker one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// MD5.
     Md5,

@@ -7,7 +7,7 @@ use crate::{HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 /// Why a message is rejected: the status to answer (a response is dropped instead), and the header field at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// 400, 505, 416 (unknown scheme of the Request-URI), 501 (unknown method whose `CSeq` disagrees), 513 (in a stream).
+    /// 400, 505, 416 (unknown scheme of the Request-URI; urn is known, for services: RFC 5031), 501 (unknown method whose `CSeq` disagrees), 513 (in a stream).
     pub status: u16,
     /// The header field at fault; `None` for the start line.
     pub header: Option<HeaderName>,
@@ -145,7 +145,7 @@ impl Message<'_> {
         }
         match self.uri() {
             None => Err(bad_start(400, "Bad Request-URI")),
-            Some(uri) if matches!(uri.scheme, Scheme::Other(_)) => {
+            Some(uri) if matches!(uri.scheme, Scheme::Other(it) if !is_urn(it)) => {
                 Err(bad_start(416, "Unsupported URI Scheme"))
             }
             Some(uri) if uri.headers.is_some() => Err(bad_start(
@@ -389,4 +389,9 @@ impl Message<'_> {
             ))
         }
     }
+}
+
+/// Whether this is the scheme of `urn:service:sos` (RFC 5031).
+const fn is_urn(scheme: &[u8]) -> bool {
+    scheme.eq_ignore_ascii_case(b"urn")
 }

@@ -23,6 +23,8 @@ use std::sync::Arc;
 pub(crate) enum IfMissing {
     Create,
     Fail,
+    /// Fail, and neither create tables nor bring them up to date: only tables that others have made are read.
+    FailAndLeave,
 }
 
 /// What a committed change survives.

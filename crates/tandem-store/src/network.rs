@@ -55,7 +55,7 @@ pub(crate) fn is_new(
     if present.iter().any(|table| table == MIGRATION_RECORD) {
         return Ok(false);
     }
-    if if_missing == IfMissing::Fail {
+    if if_missing != IfMissing::Create {
         return Err(no_tables(url));
     }
     if present.is_empty() {

@@ -67,14 +67,29 @@ pub(crate) async fn open(
             let is_usable = !connection.is_in_transaction();
             Box::pin(async move { Ok(is_usable) })
         })
-        .connect_lazy_with(options(&file, store.commits));
-    migrations::migrate(url, &pool).await?;
+        .connect_lazy_with(match if_missing {
+            IfMissing::FailAndLeave => for_reading(&file),
+            IfMissing::Create | IfMissing::Fail => options(&file, store.commits),
+        });
+    if if_missing != IfMissing::FailAndLeave {
+        migrations::migrate(url, &pool).await?;
+    }
     let backend = Arc::new(SqliteBackend {
         pool,
         file,
         locks: NodeLocks::default(),
     });
     Ok(Opened { backend, created })
+}
+
+/// A connection that changes nothing, not even the mode of the log.
+fn for_reading(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(false)
+        .read_only(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(READ_AHEAD_ROWS)
 }
 
 fn options(file: &Path, commits: Commits) -> SqliteConnectOptions {

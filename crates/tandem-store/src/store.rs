@@ -44,6 +44,19 @@ impl Store {
         Self::open_with(url, IfMissing::Fail, StoreOptions::default()).await
     }
 
+    /// Like [`Store::open_existing`], but changes nothing: no table is created or brought up to date. It is for
+    /// [`Store::read_prefixes`] and [`Store::read_dispatcher`] only, with the tables of any program.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`].
+    pub async fn open_to_read(url: &str) -> Result<Self, StoreError> {
+        let options = StoreOptions {
+            connections: 1,
+            ..StoreOptions::default()
+        };
+        Self::open_with(url, IfMissing::FailAndLeave, options).await
+    }
+
     /// Like [`Store::open`], for the server `node`, with a choice of connections and of what a commit must survive. No other process can be this node on this
     /// database until [`Store::close`], the drop of the last clone, or the end of the process, however it ends.
     ///

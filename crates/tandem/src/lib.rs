@@ -26,6 +26,7 @@ mod manual;
 mod metrics;
 mod output;
 mod prefixes;
+mod routes;
 pub mod serve;
 pub mod trace;
 mod user;

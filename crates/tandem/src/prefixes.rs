@@ -1,6 +1,5 @@
-//! Reads the prefix table that the configuration names, from a file or the database. It is replaced as a whole, or rejected as a whole with
-//! the wrong rows named.
-use crate::config::{Configuration, PrefixColumns, Prefixes, gateway_groups};
+//! Reads a prefix table from a file or the database. It is replaced as a whole, or rejected as a whole with the wrong rows named.
+use crate::config::{PrefixColumns, Prefixes};
 use sip_routing::prefix::{BadRows, Builder, CsvReader, PrefixTable};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -66,18 +65,18 @@ impl PrefixError {
     }
 }
 
-/// Reads the prefix table that the configuration names. Without a source, it is empty. The work is done on a blocking thread, except the
-/// reading of rows from the database.
+/// Reads a prefix table, whose rows may name these gateway groups. Without a source, it is empty. The tables of a Kamailio are not read
+/// here, but with its gateways. The work is done on a blocking thread, except the reading of rows from the database.
 ///
 /// # Errors
 /// Why there is no table.
 pub(crate) async fn read(
-    configuration: &Configuration,
+    prefixes: &Prefixes,
+    groups: Vec<String>,
     store: &Store,
 ) -> Result<PrefixTable, PrefixError> {
-    let groups = gateway_groups(configuration);
-    match &configuration.prefixes {
-        Prefixes::None => Ok(PrefixTable::default()),
+    match prefixes {
+        Prefixes::None | Prefixes::Kamailio(_) => Ok(PrefixTable::default()),
         Prefixes::File(source) => {
             let file = source.file.0.clone();
             let read = tokio::task::spawn_blocking(move || read_file(&file, &groups));

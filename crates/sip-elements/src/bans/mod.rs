@@ -22,6 +22,7 @@ mod strikes;
 pub use source::Source;
 
 use crate::Settings;
+use crate::registrations::RegistrationNotice;
 use back_off::BackOff;
 use client::{InvalidVia, client_address};
 use order::Order;
@@ -137,6 +138,8 @@ pub enum Notice {
     Failure(Failure),
     /// A source reached the limit of failures and is banned.
     Banned(Ban),
+    /// The registration of this server at a gateway has changed.
+    Registration(RegistrationNotice),
 }
 
 /// A ban that is in force.

@@ -10,13 +10,16 @@ use crate::own_response::{Origin, Refusal};
 use crate::proxy::{CallPolicy, GatewayRoute, Onward, Speaker};
 use crate::routing::{NextHop, Routing, Target};
 use crate::{Settings, WorkerParts};
-use sip_message::{Message, Method, Patch, Uri};
+use sip_message::{Message, Method, Patch, Uri, home_hash};
 use sip_routing::Policy;
 use sip_routing::gateway::Group;
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
-use sip_routing::rule::{Authentication, Decision, Facts, Rule};
+use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
+use sip_transport::selection::Destination;
 use sip_transport::{Flow, Protocol};
 use std::sync::Arc;
+
+const NO_GATEWAY: Refusal = Refusal::Because(503, "No gateway is available");
 
 /// The rule that decides about a request, and the policy that it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -34,20 +37,38 @@ impl<'p> Ruling<'p> {
         origin: &Origin,
         routing: &Routing,
     ) -> Self {
+        let find = if origin.questions_asked == 0 {
+            RuleSet::first
+        } else {
+            RuleSet::find
+        };
+        Self::found_by(find, parts, request, origin.flow, routing)
+    }
+
+    /// Finds the rule of a CANCEL or an ACK: that of its INVITE. The match does not count.
+    pub(crate) fn of_follower(
+        parts: &WorkerParts<'p>,
+        request: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+    ) -> Self {
+        Self::found_by(RuleSet::find, parts, request, source, routing)
+    }
+
+    fn found_by(
+        find: impl FnOnce(&'p RuleSet, &Facts<'_, '_>) -> Option<&'p Rule>,
+        parts: &WorkerParts<'p>,
+        request: &Message<'_>,
+        source: Flow,
+        routing: &Routing,
+    ) -> Self {
         let policy = &parts.settings.policy;
-        if policy.rules.is_empty() {
-            return Self { policy, rule: None };
-        }
-        let is_new = origin.questions_asked == 0;
         let mut rule = None;
-        as_rules_see(request, routing, |request| {
-            let facts = facts(parts.settings, request, origin.flow);
-            rule = if is_new {
-                policy.rules.first(&facts)
-            } else {
-                policy.rules.find(&facts)
-            };
-        });
+        if !policy.rules.is_empty() {
+            as_rules_see(request, routing, |request| {
+                rule = find(&policy.rules, &facts(parts.settings, request, source));
+            });
+        }
         Self { policy, rule }
     }
 
@@ -62,7 +83,41 @@ impl<'p> Ruling<'p> {
         let decision = self.rule.map(Rule::decision);
         matches!(
             decision,
-            Some(Decision::Group(_) | Decision::Prefixes(_) | Decision::Stateless(_))
+            Some(
+                Decision::Group(_)
+                    | Decision::Prefixes(_)
+                    | Decision::Stateless(_)
+                    | Decision::Balance(_)
+            )
+        )
+    }
+
+    /// Whether the rule forwards the request without a transaction.
+    pub(crate) fn is_stateless(&self) -> bool {
+        self.rule.is_some_and(|rule| rule.decision().is_stateless())
+    }
+
+    /// Whether the sender is trusted by its address. It is known without a transaction, and it is no stranger that could make others
+    /// answer a forged address.
+    pub(crate) fn trusts(&self, settings: &Settings, source: Flow) -> bool {
+        match self.authentication() {
+            Some(Authentication::Trust) => true,
+            Some(Authentication::Digest | Authentication::Never) => false,
+            None => settings.proxy.trusted_peers.contains(source.remote.ip()),
+        }
+    }
+
+    /// Whether the rule says where the request goes, whatever the scheme of its Request-URI.
+    pub(crate) fn leads_away(&self) -> bool {
+        let decision = self.rule.map(Rule::decision);
+        matches!(
+            decision,
+            Some(
+                Decision::Group(_)
+                    | Decision::Prefixes(_)
+                    | Decision::Redirect(_)
+                    | Decision::Balance(_)
+            )
         )
     }
 
@@ -124,6 +179,11 @@ pub(crate) fn admit_registration(
     ruling: Ruling<'_>,
 ) -> Result<(), Refusal> {
     refuse(parts, ruling)?;
+    charge(parts, ruling)
+}
+
+/// Refuses a request that holds no place in limits if there are more than the limit of its rule admits in a second.
+pub(crate) fn charge(parts: &WorkerParts<'_>, ruling: Ruling<'_>) -> Result<(), Refusal> {
     let charged = ruling.limit().map_or(Ok(()), |it| it.charge(parts.now));
     charged.map_err(|_| {
         parts.metrics.refused(Refused::Limit);
@@ -193,11 +253,15 @@ pub(crate) fn find(
         }
         Decision::Stateless(destination) => {
             refuse_outsiders(parts, routing, identity, ruling)?;
-            let target = Target {
-                next_hop: Some(NextHop::Server(destination.clone())),
-                ..destination::straight(&edited)
-            };
-            return Ok(Onward::new(vec![target], policy));
+            return Ok(without_state(destination, &edited, policy));
+        }
+        Decision::Balance(reference) => {
+            refuse_outsiders(parts, routing, identity, ruling)?;
+            let group = ruling.policy.gateways.group(&reference.name);
+            let call_hash = home_hash(request.call_id().unwrap_or_default());
+            let gateway = group.and_then(|group| group.first(call_hash, parts.now));
+            let gateway = gateway.ok_or(NO_GATEWAY)?;
+            return Ok(without_state(gateway.destination(), &edited, policy));
         }
         Decision::Local | Decision::Refuse(_) | Decision::Redirect(_) => {
             let routing = Routing {
@@ -209,7 +273,7 @@ pub(crate) fn find(
         }
     };
     if groups.is_empty() {
-        return Err(Refusal::Because(503, "No gateway is available").into());
+        return Err(NO_GATEWAY.into());
     }
     if groups.iter().any(|group| group.sends_identity()) {
         policy.speaker = speaker(identity);
@@ -225,6 +289,19 @@ fn speaker(identity: &Identity) -> Speaker {
         Identity::Peer => Speaker::Peer,
         Identity::Unproven | Identity::Stranger => Speaker::Unknown,
     }
+}
+
+/// The server that a request is forwarded to without a transaction.
+fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> Onward {
+    let target = Target {
+        next_hop: Some(NextHop::Server(destination.clone())),
+        ..destination::straight(uri)
+    };
+    let policy = CallPolicy {
+        is_stateless: true,
+        ..policy
+    };
+    Onward::new(vec![target], policy)
 }
 
 impl Ruling<'_> {
@@ -265,7 +342,7 @@ fn refuse_outsiders(
     Ok(())
 }
 
-/// Admits a new call to the limits. `None` if there are no limits, or if the request is no call.
+/// Admits a new call to the limits. `None` if there are no limits, if the request is no call, or if its rule says that it passes all.
 pub(crate) fn admit(
     parts: &WorkerParts<'_>,
     request: &Message<'_>,
@@ -274,7 +351,8 @@ pub(crate) fn admit(
     ruling: Ruling<'_>,
 ) -> Result<Option<Permits>, Refusal> {
     let limits = &ruling.policy.limits;
-    if request.method() != Method::Invite || limits.is_unlimited() {
+    let is_exempt = ruling.rule.is_some_and(Rule::is_exempt);
+    if request.method() != Method::Invite || limits.is_unlimited() || is_exempt {
         return Ok(None);
     }
     let call = Call {

@@ -16,8 +16,7 @@ pub(crate) fn check(
 ) -> Result<(), Stop> {
     validate(parts, request, flow)
         .map_err(|malformed| Refusal::Because(malformed.status, malformed.reason))?;
-    let scheme = request.uri().map(|uri| uri.scheme);
-    if !matches!(scheme, Some(Scheme::Sip | Scheme::Sips)) {
+    if !is_sip(request) && !is_for_rules(parts, request) {
         return Err(Refusal::Status(416).into());
     }
     if request.max_forwards() == Some(Some(0)) && !ends_here(parts, request) {
@@ -37,6 +36,21 @@ pub(crate) fn check(
         Some(tags) => Err(Refusal::BadExtension(tags).into()),
         None => Ok(()),
     }
+}
+
+/// Whether the Request-URI is one that every server can forward to.
+pub(crate) fn is_sip(request: &Message<'_>) -> bool {
+    let scheme = request.uri().map(|uri| uri.scheme);
+    matches!(scheme, Some(Scheme::Sip | Scheme::Sips))
+}
+
+/// Whether a routing rule may lead a request with another scheme to a gateway: a telephone number, or a service such as
+/// `urn:service:sos` (RFC 5031). An ACK has the Request-URI of its INVITE, but no other request of a dialog does.
+fn is_for_rules(parts: &WorkerParts<'_>, request: &Message<'_>) -> bool {
+    let has_tag = || request.to().and_then(|to| to.tag()).is_some();
+    request.uri().is_some()
+        && !parts.settings.policy.rules.is_empty()
+        && (request.method() == Method::Ack || !has_tag())
 }
 
 /// Checks that a message is well-formed for the transport it came over.

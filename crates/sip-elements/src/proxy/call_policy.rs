@@ -1,5 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
+use super::gateway_credentials::Authorization;
 use super::gateway_identity::Speaker;
 use super::gateways::GatewayRoute;
 use super::places::Places;
@@ -32,6 +33,10 @@ pub(crate) struct CallPolicy {
     pub(crate) is_trusted: bool,
     /// How far the identity of the sender is proven, if a gateway wants to know it.
     pub(crate) speaker: Speaker,
+    /// The rule wants no state of the call: no dialog, no record, no place on its path.
+    pub(crate) is_stateless: bool,
+    /// How it authenticates to the gateway that it goes to.
+    pub(crate) authorization: Option<Box<Authorization>>,
 }
 
 impl CallPolicy {
@@ -49,15 +54,16 @@ impl CallPolicy {
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
-        let limit = self.rule.as_ref().and_then(|(policy, number)| {
-            let limit = policy.rules.get(*number)?.limit()?;
-            Some(&*limit.name)
-        });
+        let rule = self.rule.as_ref();
+        let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
+        let limit = rule.and_then(Rule::limit).map(|limit| &*limit.name);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
+        // A restart must not count a call that its rule has exempted from the limits.
+        let exempt = || rule.is_some_and(Rule::is_exempt).then(Places::default);
         Some(Holding {
-            places: Places::new(permits, place)?,
+            places: Places::new(permits, place).or_else(exempt)?,
             gateway: gateway.map_or("", |gateway| gateway.name()),
             limit: limit.unwrap_or_default(),
         })
@@ -109,6 +115,7 @@ impl CallPolicy {
     }
 
     const fn is_needed(&self) -> bool {
-        self.permits.is_some() || self.route.is_some() || self.rule.is_some() || self.is_trusted
+        let holds = self.permits.is_some() || self.route.is_some() || self.rule.is_some();
+        holds || self.is_trusted || self.is_stateless
     }
 }

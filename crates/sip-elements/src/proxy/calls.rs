@@ -362,6 +362,14 @@ impl Calls {
         self.end(parts, id, cancelled_by.unwrap_or(ended), parts.now);
     }
 
+    /// The name of the gateway that a request of the caller goes to, if it does.
+    pub(super) fn gateway_of(&self, keys: Keys) -> Option<&str> {
+        let (id, sender) = self.find(keys)?;
+        let name = self.dialogs.get(id)?.text(Text::Gateway);
+        let name = std::str::from_utf8(name).ok()?;
+        (sender == Party::Caller && !name.is_empty()).then_some(name)
+    }
+
     /// Whether this is the keyed hash of the remote target of a request in a live dialog.
     pub(super) fn knows_target(&self, keys: Keys, target: u64, view: View<'_>) -> bool {
         let found = self.find(keys);

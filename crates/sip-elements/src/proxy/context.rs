@@ -7,6 +7,7 @@ use super::calls::Calls;
 use super::cursor::{Cursor, is_long};
 use super::dialog::Relation;
 use super::forward::{self, RequestCopy};
+use super::gateway_credentials;
 use super::response::Best;
 use super::timer::Deadline;
 use super::waiting::Waiting;
@@ -98,6 +99,10 @@ pub(super) struct Context {
 pub(super) enum Retry {
     /// The next candidate of the same target.
     Candidate(Box<Cursor>),
+    /// The same candidate, with credentials.
+    SameCandidate(Box<Cursor>),
+    /// The same target, with credentials, with its share of the Max-Breadth.
+    SameTarget(Box<Target>, u8),
     /// Another flow to the same phone, with its share of the Max-Breadth.
     Flow(Box<Target>, u8),
 }
@@ -201,7 +206,8 @@ impl Context {
         let bytes = request.bytes();
         let header = bytes.len() - request.body().len();
         let is_last = self.targets.is_empty() && self.retry.is_none();
-        if is_last && !self.branches.iter().any(may_leave) && !self.may_repeat_to_gateway() {
+        let may_repeat = self.may_repeat_to_gateway() || self.authorization().is_some();
+        if is_last && !self.branches.iter().any(may_leave) && !may_repeat {
             bytes.get(..header).unwrap_or(bytes).into()
         } else {
             bytes.into()
@@ -233,10 +239,15 @@ impl Context {
     /// Starts the replacement of a failed branch, and the next replacement if that one fails at once.
     fn start_retry(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         while let Some(retry) = self.retry.take() {
-            scope.parts.metrics.failovers.increment();
+            if matches!(retry, Retry::Candidate(_) | Retry::Flow(..)) {
+                scope.parts.metrics.failovers.increment();
+            }
             match retry {
                 Retry::Candidate(cursor) => self.try_candidates(scope, request, None, cursor),
-                Retry::Flow(target, breadth) => self.start_branch(scope, request, *target, breadth),
+                Retry::SameCandidate(cursor) => self.try_same_candidate(scope, request, cursor),
+                Retry::SameTarget(target, breadth) | Retry::Flow(target, breadth) => {
+                    self.start_branch(scope, request, *target, breadth);
+                }
             }
         }
     }
@@ -350,14 +361,14 @@ impl Context {
             scope.parts.metrics.refused_full.increment();
             return Err(Failure::Overloaded);
         };
-        let kind = if self.is_invite {
-            Kind::Invite
-        } else {
-            Kind::NonInvite
-        };
+        let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
+        let asked = (request.method().as_bytes(), uri);
+        gateway_credentials::prepare(self.policy.as_deref_mut(), scope.parts, asked);
+        let trust = self.trust_ahead();
         let policy = self.policy.as_deref();
-        let copy = copy.with_breadth(breadth).under(policy, self.trust_ahead());
+        let copy = copy.with_breadth(breadth).under(policy, trust);
         let flow = copy.flow();
+        let kind = self.kind();
         forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);
         scope.calls.attempted(scope.parts, self.dialog.call(), flow);
         if place.is_none() {
@@ -371,6 +382,14 @@ impl Context {
             self.arm_invite(scope, number);
         }
         Ok(Launch::Sent(number))
+    }
+
+    const fn kind(&self) -> Kind {
+        if self.is_invite {
+            Kind::Invite
+        } else {
+            Kind::NonInvite
+        }
     }
 
     /// Returns the ways to reach an address (section 18.1.1). A long request uses a stream if possible. It uses a
@@ -406,7 +425,7 @@ impl Context {
     fn next_place(&self) -> Result<u8, Failure> {
         let place = u8::try_from(self.branches.len())
             .ok()
-            .filter(|place| *place < u8::MAX);
+            .filter(|place| *place < BranchId::SERVER);
         place.ok_or(Failure::Overloaded)
     }
 

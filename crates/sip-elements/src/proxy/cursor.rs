@@ -168,6 +168,18 @@ impl Context {
         self.try_other_flow(cursor.target.instance, cursor.breadth);
     }
 
+    /// Sends to the same candidate once more.
+    pub(super) fn try_same_candidate(
+        &mut self,
+        scope: &mut ContextScope<'_, '_>,
+        request: &Message<'_>,
+        mut cursor: Box<Cursor>,
+    ) {
+        cursor.left.extend(cursor.current.take());
+        cursor.tries += 1;
+        self.try_candidates(scope, request, None, cursor);
+    }
+
     /// Keeps the cursor and, for a request other than INVITE, sets a deadline. While there are other candidates, such a
     /// request does not wait for Timer F, because its sender has given up by then. It waits at least 8*T1: over UDP a
     /// server may not send 100 before Timer E has reached T2, which takes 3.5 s (RFC 4320 section 4.1).

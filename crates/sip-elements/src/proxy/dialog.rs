@@ -38,6 +38,14 @@ impl Relation {
         }
     }
 
+    /// The keys of the dialog that the request is in.
+    pub(super) const fn keys(&self) -> Option<Keys> {
+        match self {
+            Self::Creates(_) => None,
+            Self::Inside(dialog) => Some(dialog.keys),
+        }
+    }
+
     fn inside(&self) -> InDialog {
         match self {
             Self::Creates(_) => InDialog::default(),

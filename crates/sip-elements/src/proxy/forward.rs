@@ -2,6 +2,7 @@
 //! written.
 
 use super::call_policy::CallPolicy;
+use super::gateway_credentials::Authorization;
 use super::identity_headers::{Party, Trust, remove_untrusted};
 use super::{Inbound, gateway_identity, session_timer};
 use crate::own_response::hex;
@@ -66,7 +67,11 @@ pub(super) fn send(
     let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
     let call_id = copy.request.call_id().unwrap_or_default();
     let branch = parts.transactions.branch(client, call_id, suffix);
-    let session_timer = session_timer::requested(settings, copy.request);
+    let session_timer = if copy.is_stateless() {
+        None
+    } else {
+        session_timer::requested(settings, copy.request)
+    };
     copy.push_via(&mut patch, |into| {
         branch.write(into);
         if let Some(timer) = &session_timer {
@@ -76,7 +81,7 @@ pub(super) fn send(
     if let Some(timer) = &session_timer {
         timer.patch(&mut patch);
     }
-    if settings.proxy.record_route && is_record_routed(copy.request) {
+    if settings.proxy.record_route && is_record_routed(copy.request) && !copy.is_stateless() {
         let (from, to) = (copy.source, copy.flow);
         let recorder = Recorder::new(
             parts.view(),
@@ -91,6 +96,7 @@ pub(super) fn send(
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
     copy.assert_identity(&mut patch, settings);
     copy.edit_headers(&mut patch);
+    copy.add_credentials(&mut patch);
     let options = ClientOptions {
         kind,
         flow: copy.flow,
@@ -117,13 +123,24 @@ pub(super) fn send_ack(
         .shared
         .hasher
         .hash(&[b"ack", via, copy.target.request_uri()]);
-    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
-    copy.push_via(&mut patch, |into| {
+    send_statelessly(parts, scratch, copy, |into| {
         into.extend_from_slice(b"z9hG4bK-");
         into.extend_from_slice(&hex(branch));
     });
+}
+
+/// Sends a copy without a transaction, with the branch that `write_branch` writes.
+pub(super) fn send_statelessly(
+    parts: &mut WorkerParts<'_>,
+    scratch: &mut Vec<u8>,
+    copy: &RequestCopy<'_, '_>,
+    write_branch: impl FnOnce(&mut Vec<u8>),
+) {
+    let mut patch = Patch::with_scratch(copy.request, std::mem::take(scratch));
+    copy.push_via(&mut patch, write_branch);
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &parts.settings.proxy.trusted_peers);
+    copy.edit_headers(&mut patch);
     let domain = copy.domain_to_prove();
     parts
         .output
@@ -218,6 +235,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             trust,
             ..self
         }
+    }
+
+    /// Whether no state of the call is kept beyond its transactions.
+    fn is_stateless(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.is_stateless)
     }
 
     /// Step 8: adds our Via on top, and completes the one below with the source of the request (section 18.2.1,
@@ -320,16 +342,45 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         }
     }
 
-    /// Removes the credentials for our realm, which have been checked. Those for other realms stay (section 22.3).
+    /// Adds the credentials for the gateway.
+    fn add_credentials(&self, patch: &mut Patch<'_, '_>) {
+        for (name, value) in self.authorization().map_or(&[][..], Authorization::lines) {
+            patch.append(*name, value);
+        }
+    }
+
+    fn authorization(&self) -> Option<&'c Authorization> {
+        self.policy?.authorization.as_deref()
+    }
+
+    /// Removes the credentials for our realm, which have been checked, and those that ours for the gateway replace. Those for other realms
+    /// stay (section 22.3).
     fn remove_credentials(&self, patch: &mut Patch<'_, '_>) {
-        let Some(realm) = self.consumed else {
-            return;
+        let replaced = self.authorization().filter(|it| !it.lines().is_empty());
+        if self.consumed.is_some() || replaced.is_some() {
+            self.remove_credentials_in(HeaderName::ProxyAuthorization, replaced, patch);
+        }
+        if replaced.is_some() {
+            self.remove_credentials_in(HeaderName::Authorization, replaced, patch);
+        }
+    }
+
+    fn remove_credentials_in(
+        &self,
+        name: HeaderName,
+        replaced: Option<&Authorization>,
+        patch: &mut Patch<'_, '_>,
+    ) {
+        let is_consumed = |credentials: &Credentials<'_>| {
+            let is_for_us = |realm: &str| credentials.realm == realm.as_bytes();
+            name == HeaderName::ProxyAuthorization && self.consumed.is_some_and(is_for_us)
         };
         let is_ours = |value| {
-            Credentials::parse(value)
-                .is_some_and(|credentials| credentials.realm == realm.as_bytes())
+            Credentials::parse(value).is_some_and(|credentials| {
+                is_consumed(&credentials)
+                    || replaced.is_some_and(|it| it.replaces(name, &credentials))
+            })
         };
-        let name = HeaderName::ProxyAuthorization;
         if !self.request.values(name).any(is_ours) {
             return;
         }

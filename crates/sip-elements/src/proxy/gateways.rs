@@ -5,6 +5,7 @@
 
 use super::context::{Context, ContextScope};
 use super::cursor::retry_after;
+use super::gateway_credentials::Authorization;
 use super::identity_headers::Trust;
 use crate::metrics::GatewayFailover;
 use crate::routing::failure::Failure;
@@ -279,8 +280,19 @@ impl Context {
         if let Some(reason) = reason {
             scope.parts.metrics.failed_over(reason);
         }
+        self.authorize_at_gateway(&target);
         self.targets.push(target);
         true
+    }
+
+    /// Prepares for the challenge of the gateway that has just been chosen.
+    fn authorize_at_gateway(&mut self, target: &Target) {
+        let attempt = self.gateways().and_then(GatewayRoute::trying);
+        let authorization =
+            attempt.and_then(|attempt| Authorization::new(&attempt.gateway, target, true));
+        if let Some(policy) = &mut self.policy {
+            policy.authorization = authorization;
+        }
     }
 
     /// Whether another gateway is chosen when nothing is pending.
@@ -388,6 +400,7 @@ const fn outcome_of(failure: Failure, is_excused: bool) -> Outcome {
         Failure::Unreachable | Failure::Unlocated | Failure::Unresolved | Failure::Gone => {
             Outcome::TransportError
         }
+        Failure::Unauthorized => Outcome::Unauthorized,
         Failure::Overloaded
         | Failure::UnsupportedScheme
         | Failure::BadRoute

@@ -12,6 +12,7 @@ mod cursor;
 mod deadlines;
 mod dialog;
 mod forward;
+mod gateway_credentials;
 mod gateway_identity;
 mod gateways;
 mod hang_up;
@@ -22,6 +23,7 @@ mod places;
 mod reason;
 mod response;
 mod session_timer;
+mod stateless;
 mod table;
 mod timer;
 mod unacknowledged;
@@ -177,7 +179,13 @@ impl Proxy {
         let Some(key) = self.reserve(parts, account) else {
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
-        let Ok(call) = self.calls.begin(parts, inbound, account, routing) else {
+        let is_stateless = policy.as_ref().is_some_and(|policy| policy.is_stateless);
+        let begun = if is_stateless {
+            Ok(DialogId::NONE)
+        } else {
+            self.calls.begin(parts, inbound, account, routing)
+        };
+        let Ok(call) = begun else {
             self.release_slot(parts, key, account);
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
@@ -196,6 +204,7 @@ impl Proxy {
             context.dialog = Relation::Creates(call);
             context.routes.call = self.calls.number(call);
         }
+        context.expect_challenge(parts, &self.calls);
         self.begin(parts, key, context, request);
     }
 
@@ -279,7 +288,10 @@ impl Proxy {
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if matches!(event.owner, Owner::Dialog(_) | Owner::Probe(_)) {
+        if matches!(
+            event.owner,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_)
+        ) {
             return;
         }
         let Some((key, place, mut context)) = self.take(event.owner) else {
@@ -369,15 +381,17 @@ impl Proxy {
         }
     }
 
-    /// Handles a response that matches no client transaction. A 2xx to one of our INVITEs whose context is gone is
-    /// forwarded statelessly. Any other response is dropped and counted.
+    /// Handles a response that matches no client transaction. It is forwarded if its request had none, or if it is a 2xx to
+    /// one of our INVITEs whose context is gone. Any other response is dropped and counted.
     pub fn receive_stray(
         &mut self,
         parts: &mut WorkerParts<'_>,
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        upstream::receive_stray(parts, response, from);
+        if !stateless::receive(parts, response, from) {
+            upstream::receive_stray(parts, response, from);
+        }
     }
 
     /// Handles a client transaction that ended without a final response: Timer B or Timer F fired, or a cancelled
@@ -576,7 +590,7 @@ impl Proxy {
         let (key, place) = match owner {
             Owner::Context(key) => (key, 0),
             Owner::Branch(key, place) => (key, place),
-            Owner::Dialog(_) | Owner::Probe(_) => return None,
+            Owner::Dialog(_) | Owner::Probe(_) | Owner::Registration(_) => return None,
         };
         Some((key, place, self.contexts.take(key)?))
     }

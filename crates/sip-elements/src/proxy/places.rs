@@ -7,7 +7,7 @@
 //! place on the other one.
 
 use sip_dialog::{Dialog, Held, Text};
-use sip_routing::limit::{Call, Permits};
+use sip_routing::limit::{Call, EXEMPT, Permits};
 use sip_routing::{Policy, gateway};
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ impl Places {
     pub(super) fn restored(policy: &Policy, dialog: &Dialog) -> Option<Self> {
         let name = |text| std::str::from_utf8(dialog.text(text)).ok();
         let gateway = name(Text::Gateway).and_then(|name| policy.gateways.gateway(name));
-        let limits = Some(&policy.limits).filter(|limits| !limits.is_unlimited());
+        let is_exempt = name(Text::Limit) == Some(EXEMPT);
+        let limits = Some(&policy.limits).filter(|limits| !limits.is_unlimited() && !is_exempt);
         let permits = limits.map(|limits| {
             let rule = name(Text::Limit).and_then(|name| limits.named(name));
             limits.restore(&Call {

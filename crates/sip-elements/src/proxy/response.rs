@@ -25,7 +25,7 @@ const fn rank_of_failure(failure: Failure) -> u16 {
         | Failure::OffLimits
         | Failure::NotSecure => 600,
         Failure::Overloaded => 601,
-        Failure::Gone => 602,
+        Failure::Gone | Failure::Unauthorized => 602,
         Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => 603,
         Failure::NoGateway => 604,
     }
@@ -104,6 +104,7 @@ impl Context {
         let from = Party::new(from, self.trust_of(place).receiver);
         self.record_outcome(scope, place, response);
         let status = response.status();
+        self.note_accepted(status);
         let is_for_us = response.values(HeaderName::Via).nth(1).is_none();
         match status {
             ..200 if is_for_us => scope.parts.metrics.dropped(DropReason::StrayResponse),
@@ -231,6 +232,9 @@ impl Context {
             self.gateway_refused(scope, place, response);
             return;
         }
+        if is_challenge(status) && self.authorization().is_some() {
+            return self.receive_challenge(scope, place, response);
+        }
         if status >= 600 {
             self.end_branch(scope, place);
             self.gateway_refused(scope, place, response);
@@ -274,7 +278,7 @@ impl Context {
         status == 503 || (status == 408 && !self.is_invite)
     }
 
-    fn end_branch(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+    pub(super) fn end_branch(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         self.disarm(scope, place);
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.state = BranchState::Ended;

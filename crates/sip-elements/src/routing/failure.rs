@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     Gone,
     /// No gateway takes the request: all are down, full or over their rate.
     NoGateway,
+    /// The gateway did not accept our credentials, or its challenge cannot be answered. The challenge is not for the caller.
+    Unauthorized,
     /// One of our tables is full.
     Overloaded,
     /// We cannot route this kind of URI.
@@ -42,6 +44,7 @@ impl Failure {
             Self::Gone | Self::NotSecure => 480,
             Self::OffLimits => 403,
             Self::Unresolved => 504,
+            Self::Unauthorized => 502,
             Self::NoGateway | Self::Overloaded => 503,
             Self::UnsupportedScheme => 416,
             Self::BadRoute => 400,

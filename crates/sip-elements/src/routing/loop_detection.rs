@@ -7,6 +7,7 @@
 //! - 24 bits over what a response brings back (Call-ID and the Via below ours). A response whose context is gone is
 //!   forwarded only to where its request came from.
 
+use super::stateless_branch::{self, StatelessBranch};
 use crate::View;
 use sip_message::{HeaderName, Host, KeyHasher, Message, Method, Via};
 use sip_transaction::Branch;
@@ -44,16 +45,22 @@ pub fn is_loop(request: &Message<'_>, view: View<'_>) -> bool {
     if request.values(HeaderName::Via).nth(1).is_none() {
         return false;
     }
-    let mut ours = request
-        .values(HeaderName::Via)
-        .filter_map(|value| Branch::parse(Via::parse(value)?.branch()?))
-        .map(|branch| branch.suffix() >> PROOF_BITS)
-        .peekable();
-    if ours.peek().is_none() {
-        return false;
-    }
-    let way = way_hash(&view.shared.hasher, request, &mut Vec::new()) & (u64::MAX >> PROOF_BITS);
-    ours.any(|other| other == way)
+    let hasher = &view.shared.hasher;
+    let (mut way, mut stateless_way) = (None, None);
+    let mut vias = request.values(HeaderName::Via);
+    vias.any(|value| {
+        let Some(branch) = Via::parse(value).and_then(|via| via.branch()) else {
+            return false;
+        };
+        if let Some(ours) = Branch::parse(branch) {
+            let hash = || way_hash(hasher, request, &mut Vec::new()) & (u64::MAX >> PROOF_BITS);
+            return ours.suffix() >> PROOF_BITS == *way.get_or_insert_with(hash);
+        }
+        StatelessBranch::parse(branch).is_some_and(|ours| {
+            let hash = || stateless_branch::way(hasher, request, &mut Vec::new());
+            ours.has_way(*stateless_way.get_or_insert_with(hash))
+        })
+    })
 }
 
 /// Hash of everything that decides where the request goes. The topmost Via is left out: it differs each time round

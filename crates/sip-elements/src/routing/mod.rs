@@ -14,6 +14,7 @@ pub(crate) mod proof;
 pub(crate) mod record_route;
 pub(crate) mod refreshed;
 pub(crate) mod route;
+pub(crate) mod stateless_branch;
 pub(crate) mod target;
 
 pub use loop_detection::is_loop;

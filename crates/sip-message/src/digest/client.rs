@@ -4,6 +4,9 @@ use super::{Algorithm, DigestInput, ha1_md5, ha1_sha256, response_md5, response_
 use crate::Challenge;
 use crate::grammar::split_at;
 
+/// The most bytes of realm, nonce and opaque. A longer challenge is not answered: each request would repeat it.
+const MAX_TEXT: usize = 4_096;
+
 /// A challenge that a client answers, any number of times, with a growing nonce count.
 #[derive(Clone, Debug)]
 pub struct ClientNonce {
@@ -34,8 +37,9 @@ pub struct Account<'a> {
 }
 
 impl ClientNonce {
-    /// Creates it from a challenge. `None` if the algorithm is unknown, or if only a qop other than `auth` is offered. Of several
-    /// challenges of one realm, the first that is supported is the server's preferred one (RFC 8760 section 2.4).
+    /// Creates it from a challenge. `None` if the algorithm is unknown, if only a qop other than `auth` is offered, or if realm, nonce and
+    /// opaque have more than 4,096 bytes. Of several challenges of one realm, the first that is supported is the server's preferred one
+    /// (RFC 8760 section 2.4).
     pub fn new(challenge: &Challenge<'_>) -> Option<Self> {
         let algorithm = Algorithm::from_token(challenge.algorithm)?;
         let mut offered = challenge
@@ -47,8 +51,12 @@ impl ClientNonce {
             return None;
         }
         let opaque = challenge.opaque.unwrap_or_default();
+        let text = [challenge.realm, challenge.nonce, opaque];
+        if text.iter().map(|part| part.len()).sum::<usize>() > MAX_TEXT {
+            return None;
+        }
         Some(Self {
-            text: [challenge.realm, challenge.nonce, opaque].concat().into(),
+            text: text.concat().into(),
             realm_length: challenge.realm.len() as u32,
             nonce_length: challenge.nonce.len() as u32,
             algorithm,
@@ -67,6 +75,11 @@ impl ClientNonce {
     /// The nonce.
     pub fn nonce(&self) -> &[u8] {
         self.parts().1
+    }
+
+    /// How often it has been used.
+    pub const fn count(&self) -> u32 {
+        self.count
     }
 
     /// The algorithm of the challenge.
@@ -90,13 +103,22 @@ impl ClientNonce {
         into: &mut Vec<u8>,
     ) {
         self.count = self.count.wrapping_add(1);
-        let count = hexadecimal(self.count);
+        self.ha1 = Some(self.ha1_of(account));
+        self.authorize_as(self.count, account, (method, uri), cnonce, into);
+    }
+
+    /// Like [`ClientNonce::authorize`], with a nonce count that the calling code chooses, each only once.
+    pub fn authorize_as(
+        &self,
+        count: u32,
+        account: Account<'_>,
+        (method, uri): (&[u8], &[u8]),
+        cnonce: &[u8],
+        into: &mut Vec<u8>,
+    ) {
+        let count = hexadecimal(count);
         let algorithm = self.algorithm;
-        let ha1 = match self.ha1 {
-            Some(ha1) => ha1,
-            None => Ha1::of(algorithm, account, self.realm()),
-        };
-        self.ha1 = Some(ha1);
+        let ha1 = self.ha1_of(account);
         let (realm, nonce, opaque) = self.parts();
         let mut push = |parts: &[&[u8]]| {
             for part in parts {
@@ -128,6 +150,11 @@ impl ClientNonce {
             Ha1::Md5(ha1) => push(&[b",response=\"", &response_md5(&ha1, &input), b"\""]),
             Ha1::Sha256(ha1) => push(&[b",response=\"", &response_sha256(&ha1, &input), b"\""]),
         }
+    }
+
+    fn ha1_of(&self, account: Account<'_>) -> Ha1 {
+        let computed = || Ha1::of(self.algorithm, account, self.realm());
+        self.ha1.unwrap_or_else(computed)
     }
 }
 
@@ -236,5 +263,8 @@ mod tests {
         ] {
             assert!(nonce(refused).is_none(), "{refused}");
         }
+        let of_length = |length| format!("Digest realm=\"r\", nonce=\"{}\"", "n".repeat(length));
+        assert!(nonce(&of_length(MAX_TEXT - 1)).is_some());
+        assert!(nonce(&of_length(MAX_TEXT)).is_none());
     }
 }

@@ -1,7 +1,9 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
+use super::registration::RegistrationDescription;
 use super::{FailoverRules, Rewriting, StatusSet};
 use crate::limit::Rate;
+use sip_message::digest::Credential;
 use sip_transport::selection::Destination;
 use std::time::Duration;
 
@@ -24,6 +26,10 @@ pub struct GatewayDescription {
     pub trusted: bool,
     /// How numbers and identities are written for it.
     pub rewriting: Rewriting,
+    /// What answers its challenges.
+    pub credential: Option<Credential>,
+    /// The registration that it requires.
+    pub registration: Option<RegistrationDescription>,
 }
 
 impl GatewayDescription {
@@ -38,6 +44,8 @@ impl GatewayDescription {
             failover: FailoverRules::default(),
             trusted: false,
             rewriting: Rewriting::default(),
+            credential: None,
+            registration: None,
         }
     }
 }
@@ -173,6 +181,13 @@ pub enum Algorithm {
     Random,
     /// The member with the fewest calls relative to its weight.
     LeastCalls,
+}
+
+impl Algorithm {
+    /// Whether the Call-ID alone chooses among members of one priority, and their number does not matter.
+    pub const fn is_by_call(self) -> bool {
+        matches!(self, Self::Rendezvous)
+    }
 }
 
 /// What happens to calls while no member of a group is active.

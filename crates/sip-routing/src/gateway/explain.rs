@@ -2,6 +2,8 @@
 
 use super::algorithm::Draw;
 use super::choose::Skip;
+#[cfg(doc)]
+use super::description::Algorithm;
 use super::description::AllInactive;
 use super::group::{Group, Tier};
 use super::server::{Gateway, Standing};
@@ -42,6 +44,13 @@ impl Group {
                 visit(&member.gateway, Verdict::Skip(why(&member.gateway, now)));
             }
         }
+    }
+
+    /// The member that a request without a transaction goes to. It takes no place and counts nothing. Copies of a request go to the same
+    /// member while the states of the gateways are the same, if the algorithm chooses by the call alone ([`Algorithm::is_by_call`]).
+    pub fn first(&self, call_hash: u64, now: Time) -> Option<&Arc<Gateway>> {
+        let (number, _) = self.next(call_hash, TriedSet::default(), now)?;
+        Some(&self.members.get(number)?.gateway)
     }
 
     /// Whether the call would find a member after it has tried some. Rates are not asked.

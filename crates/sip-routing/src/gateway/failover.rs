@@ -38,6 +38,8 @@ impl FailoverRules {
         match outcome {
             Outcome::Response { status: 503, .. } => true,
             Outcome::Response { status, .. } => status < 600 && self.codes.contains(status),
+            // Another gateway may know us.
+            Outcome::Unauthorized => true,
             Outcome::Abandoned => false,
             Outcome::Timeout => self.timeout,
             Outcome::TransportError => self.transport_error,
@@ -80,6 +82,7 @@ mod tests {
             (Outcome::Timeout, true),
             (Outcome::TransportError, true),
             (Outcome::Abandoned, false),
+            (Outcome::Unauthorized, true),
         ] {
             let found = rules.should_fail_over(outcome, false);
             assert_eq!(found, fails_over, "{outcome:?}");

@@ -31,6 +31,7 @@ pub struct Gateways {
     /// In the order of the configuration.
     in_order: Box<[Arc<Gateway>]>,
     has_trusted: bool,
+    have_credentials: bool,
 }
 
 impl Gateways {
@@ -57,6 +58,7 @@ impl Gateways {
             .map(|(index, description)| all.add(description, index, previous))
             .collect::<Result<_, _>>()?;
         all.has_trusted = all.in_order.iter().any(|gateway| gateway.is_trusted());
+        all.have_credentials = all.in_order.iter().any(|it| it.credential().is_some());
         for description in descriptions.groups {
             all.add_group(description, previous)?;
         }
@@ -81,6 +83,11 @@ impl Gateways {
     /// All gateways in the order of the configuration, which is that of [`Gateway::index`].
     pub fn gateways(&self) -> &[Arc<Gateway>] {
         &self.in_order
+    }
+
+    /// Whether any gateway has credentials.
+    pub const fn have_credentials(&self) -> bool {
+        self.have_credentials
     }
 
     /// All groups, in no order.

@@ -10,6 +10,8 @@
 //! - **What happens to calls belongs to the name of a gateway**: live calls, statistics, and whether an operator disabled it. The next
 //!   configuration takes it over.
 //! - **Health belongs to the name and the destination.** A gateway whose destination changes keeps its statistics and starts unprobed.
+//! - **Nonces and registrations belong to the name, the destination and the credentials.** All workers share the nonce that the gateway has
+//!   accepted last.
 //! - **All workers choose and report at once**, without a lock and without allocating. The control plane sends the probes.
 
 mod algorithm;
@@ -23,9 +25,11 @@ mod gateways;
 mod group;
 mod health;
 mod identity;
+mod nonce;
 mod outcome;
 mod place;
 mod probing;
+mod registration;
 mod rewriting;
 mod rewriting_problem;
 mod server;
@@ -47,8 +51,10 @@ pub use gateways::{Descriptions, Gateways, MAX_GATEWAYS, MAX_GROUPS};
 pub use group::{Group, MAX_MEMBERS};
 pub use health::{Change, State};
 pub use identity::{Caller, CallerIdentity, CallerSource, IdentityHeader};
+pub use nonce::KnownNonce;
 pub use outcome::Outcome;
 pub use place::Place;
+pub use registration::{RegistrationDescription, RegistrationState, RegistrationView};
 pub use rewriting::{CalledNumber, Rewriting};
 pub use rewriting_problem::RewritingProblem;
 pub use server::Gateway;

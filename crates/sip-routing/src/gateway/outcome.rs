@@ -17,6 +17,8 @@ pub enum Outcome {
     Timeout,
     /// The request could not be sent: connection refused or lost, ICMP error, no address.
     TransportError,
+    /// The gateway did not accept our credentials, or its challenge cannot be answered.
+    Unauthorized,
     /// It ended for another reason without a final response, such as a CANCEL before any response.
     Abandoned,
 }
@@ -64,6 +66,7 @@ pub(super) fn sign_of_call(outcome: Outcome, rules: &HealthRules) -> Option<Sign
         Outcome::Response {
             status: 200..=699, ..
         } => Some(Sign::Answer),
+        Outcome::Unauthorized => Some(Sign::Answer),
         Outcome::Timeout => Some(Sign::Miss(rules.weights.timeout)),
         Outcome::TransportError => Some(Sign::Miss(rules.weights.transport_error)),
         Outcome::Response { .. } | Outcome::Abandoned => None,
@@ -83,7 +86,7 @@ pub(super) fn sign_of_probe(outcome: Outcome, rules: &HealthRules) -> Option<Sig
         Outcome::Response { .. } | Outcome::Timeout | Outcome::TransportError => {
             Some(Sign::Miss(1))
         }
-        Outcome::Abandoned => None,
+        Outcome::Unauthorized | Outcome::Abandoned => None,
     }
 }
 
@@ -134,6 +137,7 @@ mod tests {
             (busy(20), Some(rest(20, 4)), Some(rest(20, 1))),
             (busy(86_400), Some(rest(300, 4)), Some(rest(300, 1))),
             (Outcome::status(603), answer, answer),
+            (Outcome::Unauthorized, answer, None),
             (Outcome::Timeout, miss(2), miss(1)),
             (Outcome::TransportError, miss(3), miss(1)),
             (Outcome::Abandoned, None, None),

@@ -2,8 +2,10 @@
 
 use super::description::GatewayDescription;
 use super::health::{Change, Health, State};
+use super::nonce::KnownNonces;
 use super::outcome::{Outcome, Sign, sign_of_call, sign_of_probe};
 use super::place::{GatewayState, Place};
+use super::registration::Registration;
 use super::statistics::count;
 use super::word::Source;
 use super::{FailoverRules, Rewriting};
@@ -18,6 +20,8 @@ pub struct Gateway {
     pub(super) description: GatewayDescription,
     pub(super) health: Arc<Health>,
     pub(super) state: Arc<GatewayState>,
+    pub(super) nonces: Arc<KnownNonces>,
+    pub(super) registration: Arc<Registration>,
     index: usize,
 }
 
@@ -42,9 +46,19 @@ impl Gateway {
         let is_same = |it: &&Self| it.description.destination == description.destination;
         let health = previous.filter(is_same).map(|it| Arc::clone(&it.health));
         let state = previous.map(|it| Arc::clone(&it.state));
+        let has_account = |it: &&Self| it.description.credential == description.credential;
+        let of_account = previous.filter(is_same).filter(has_account);
+        let is_registered = |it: &&Self| it.description.registration == description.registration;
+        let registration = of_account.filter(is_registered);
         Self {
             health: health.unwrap_or_default(),
             state: state.unwrap_or_default(),
+            nonces: of_account
+                .map(|it| Arc::clone(&it.nonces))
+                .unwrap_or_default(),
+            registration: registration
+                .map(|it| Arc::clone(&it.registration))
+                .unwrap_or_default(),
             description,
             index,
         }

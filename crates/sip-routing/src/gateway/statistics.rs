@@ -20,12 +20,18 @@ pub struct Statistics {
     pub timeouts: u64,
     /// Calls that could not be sent.
     pub transport_errors: u64,
+    /// Calls that the gateway did not let us authenticate for.
+    pub unauthorized: u64,
     /// Calls that ended without a final response for another reason.
     pub abandoned: u64,
     /// Calls that another member got because this one had its maximum.
     pub full: u64,
     /// Calls that another member got because of this one's rate.
     pub rate_limited: u64,
+    /// Challenges that were answered with credentials.
+    pub challenges_answered: u64,
+    /// Challenges that were not: the credentials are wrong, or it cannot be answered.
+    pub challenges_refused: u64,
     /// Probes that were due.
     pub probes_sent: u64,
     /// Probes whose response counted as an answer.
@@ -46,9 +52,12 @@ pub(super) struct Counters {
     failed: [AtomicU64; 4],
     timeouts: AtomicU64,
     transport_errors: AtomicU64,
+    unauthorized: AtomicU64,
     abandoned: AtomicU64,
     pub(super) full: AtomicU64,
     pub(super) rate_limited: AtomicU64,
+    pub(super) challenges_answered: AtomicU64,
+    pub(super) challenges_refused: AtomicU64,
     pub(super) probes_sent: AtomicU64,
     pub(super) probes_answered: AtomicU64,
     state_changes: AtomicU64,
@@ -67,6 +76,7 @@ impl Counters {
             Outcome::Response { status, .. } => self.of_status(status),
             Outcome::Timeout => &self.timeouts,
             Outcome::TransportError => &self.transport_errors,
+            Outcome::Unauthorized => &self.unauthorized,
             Outcome::Abandoned => &self.abandoned,
         });
     }
@@ -100,9 +110,12 @@ impl Counters {
             failed: self.failed.each_ref().map(|it| it.load(Relaxed)),
             timeouts: self.timeouts.load(Relaxed),
             transport_errors: self.transport_errors.load(Relaxed),
+            unauthorized: self.unauthorized.load(Relaxed),
             abandoned: self.abandoned.load(Relaxed),
             full: self.full.load(Relaxed),
             rate_limited: self.rate_limited.load(Relaxed),
+            challenges_answered: self.challenges_answered.load(Relaxed),
+            challenges_refused: self.challenges_refused.load(Relaxed),
             probes_sent: self.probes_sent.load(Relaxed),
             probes_answered: self.probes_answered.load(Relaxed),
             state_changes: self.state_changes.load(Relaxed),

@@ -1,6 +1,7 @@
 //! What operators see of a gateway.
 
 use super::health::State;
+use super::registration::RegistrationView;
 use super::server::Gateway;
 use super::statistics::Statistics;
 use sip_transport::Time;
@@ -27,6 +28,10 @@ pub struct GatewayView<'g> {
     pub live_calls: u64,
     /// The maximum number of calls.
     pub max_calls: Option<u32>,
+    /// The user name that answers its challenges.
+    pub username: Option<&'g str>,
+    /// Our registration there, if it requires one.
+    pub registration: Option<RegistrationView<'g>>,
     /// What was counted.
     pub statistics: Statistics,
 }
@@ -50,6 +55,8 @@ impl Gateway {
             next_probe: self.next_probe(),
             live_calls: self.live_calls(),
             max_calls: self.description.max_calls,
+            username: self.credential().map(|it| &*it.username),
+            registration: self.registration_view(now),
             statistics: self.state.calls.counters.read(),
         }
     }

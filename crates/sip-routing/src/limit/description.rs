@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 /// The maximum number of source addresses or subscribers that may have counts of their own.
 pub const MAX_KEYS: usize = 16_777_216;
+/// Stands in a rule for no limit: its calls pass all limits and count for none, also those of their network, their subscriber and all calls.
+pub const EXEMPT: &str = "none";
 
 /// All limits of a configuration. By default there are none.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +99,7 @@ pub enum InvalidLimit {
     SameName { limit: String },
     /// A name is used for a limit that always exists.
     #[error(
-        "the name {limit:?} is reserved for the limit of {}; choose another name",
+        "the name {limit:?} is reserved for {}; choose another name",
         meaning(limit)
     )]
     ReservedName { limit: String },
@@ -208,7 +210,7 @@ fn check_names<'n>(
         if name.trim().is_empty() {
             return Err(InvalidLimit::NoName { kind, number });
         }
-        if reserved(name).is_some() {
+        if reserved(name).is_some() || name == EXEMPT {
             return Err(InvalidLimit::ReservedName { limit: limit() });
         }
         if !known.insert(name) {
@@ -226,8 +228,9 @@ fn reserved(name: &str) -> Option<Scope> {
 
 fn meaning(name: &str) -> &'static str {
     match reserved(name) {
-        Some(Scope::Source) => "each source address",
-        Some(Scope::Subscriber) => "each subscriber",
-        _ => "all calls",
+        Some(Scope::Source) => "the limit of each source address",
+        Some(Scope::Subscriber) => "the limit of each subscriber",
+        Some(_) => "the limit of all calls",
+        None => "rules whose calls pass all limits",
     }
 }

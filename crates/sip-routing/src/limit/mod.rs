@@ -33,7 +33,7 @@ mod tests;
 
 pub use bounds::{Bounds, Excess};
 pub use description::{
-    Declared, DeclaredEach, Description, InvalidLimit, MAX_KEYS, NamedLimit, NetworkLimit,
+    Declared, DeclaredEach, Description, EXEMPT, InvalidLimit, MAX_KEYS, NamedLimit, NetworkLimit,
 };
 pub use each::EachStats;
 pub use meter::Place;

@@ -19,6 +19,15 @@ pub enum Decision {
     Local,
     /// It is forwarded without a transaction.
     Stateless(Destination),
+    /// It is forwarded without a transaction to a member of a gateway group.
+    Balance(Reference),
+}
+
+impl Decision {
+    /// Whether the request is forwarded without a transaction.
+    pub const fn is_stateless(&self) -> bool {
+        matches!(self, Self::Stateless(_) | Self::Balance(_))
+    }
 }
 
 /// A name that the rule refers to.

@@ -60,7 +60,7 @@ impl Conditions {
         match condition {
             Condition::Method => {
                 let methods = self.methods.as_ref();
-                methods.is_none_or(|it| it.contains(facts.request.method()))
+                methods.is_none_or(|it| it.contains(facts.method()))
             }
             Condition::Source => {
                 let sources = self.sources.as_ref();

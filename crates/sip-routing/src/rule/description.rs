@@ -43,10 +43,12 @@ pub struct RuleDescription {
     pub local: bool,
     /// Decision: forward to this URI without a transaction.
     pub stateless: Option<String>,
+    /// Decision: forward to a member of this gateway group without a transaction.
+    pub balance: Option<String>,
 
     /// How the sender is authenticated; `None`: as without rules.
     pub authenticate: Option<Authentication>,
-    /// Name of a limit.
+    /// Name of a limit, or [`EXEMPT`](crate::limit::EXEMPT).
     pub limit: Option<String>,
     /// Header fields to add to the forwarded request.
     pub add_header: Vec<FieldDescription>,

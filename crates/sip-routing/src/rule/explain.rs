@@ -62,7 +62,7 @@ pub(super) fn value(
         ))
     };
     match condition {
-        Condition::Method => Some(shown(facts.request.method().as_bytes())),
+        Condition::Method => Some(shown(facts.method().as_bytes())),
         Condition::Source => Some(values.source.to_string()),
         Condition::Listener => {
             let listener = listeners.get(usize::from(facts.listener.0));

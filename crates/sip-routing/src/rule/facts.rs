@@ -2,7 +2,7 @@
 
 use super::condition::Part;
 use super::text::Text;
-use sip_message::{Message, Uri};
+use sip_message::{Message, Method, Uri};
 use sip_transport::{ListenerId, Protocol};
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -18,6 +18,16 @@ pub struct Facts<'f, 'm> {
     pub listener: ListenerId,
     /// The protocol of that listener.
     pub protocol: Protocol,
+}
+
+impl<'m> Facts<'_, 'm> {
+    /// The method that rules see. An ACK and a CANCEL follow their INVITE.
+    pub(super) fn method(&self) -> Method<'m> {
+        match self.request.method() {
+            Method::Ack | Method::Cancel => Method::Invite,
+            method => method,
+        }
+    }
 }
 
 /// The facts, and the texts that were needed so far.

@@ -24,7 +24,7 @@ pub enum Problem {
     #[error("another rule has the same name")]
     DuplicateName,
     #[error(
-        "the rule has no decision; add one of refuse, redirect, group, prefixes, local, stateless"
+        "the rule has no decision; add one of refuse, redirect, group, prefixes, local, stateless, balance"
     )]
     NoDecision,
     #[error("the rule has {} decisions ({}); keep one of them", .0.len(), .0.join(", "))]

@@ -11,6 +11,7 @@ use super::header_edits::HeaderEdits;
 use super::index::Index;
 use super::mistake::RuleMistake;
 use super::number_edit::NumberEdit;
+use crate::limit::EXEMPT;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,8 @@ pub struct RuleSet {
     index: Index,
     /// The listeners as operators write them.
     listeners: Box<[Box<str>]>,
+    /// A rule forwards without a transaction.
+    forward_statelessly: bool,
 }
 
 /// A compiled rule.
@@ -51,6 +54,7 @@ impl Default for RuleSet {
             rules: Box::default(),
             index: Index::new(&[]),
             listeners: Box::default(),
+            forward_statelessly: false,
         }
     }
 }
@@ -72,6 +76,8 @@ impl RuleSet {
             .collect();
         let conditions: Vec<&Conditions> = compiled.iter().map(|rule| &rule.conditions).collect();
         let index = Index::new(&conditions);
+        let mut decisions = compiled.iter().map(|rule| &rule.action.decision);
+        let forward_statelessly = decisions.any(Decision::is_stateless);
         let rules = compiled.into_iter().zip(0..).map(|(rule, number)| Rule {
             number,
             matches: previous
@@ -92,6 +98,7 @@ impl RuleSet {
                 .iter()
                 .map(|it| show_listener(it).into())
                 .collect(),
+            forward_statelessly,
         })
     }
 
@@ -147,6 +154,11 @@ impl RuleSet {
         self.rules.iter()
     }
 
+    /// Whether a rule forwards requests without a transaction.
+    pub const fn forward_statelessly(&self) -> bool {
+        self.forward_statelessly
+    }
+
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
@@ -179,9 +191,14 @@ impl Rule {
         self.action.authentication
     }
 
-    /// The limit that it counts for.
+    /// The limit that it counts for, or [`EXEMPT`].
     pub const fn limit(&self) -> Option<&Reference> {
         self.action.limit.as_ref()
+    }
+
+    /// Whether its calls pass all limits and count for none.
+    pub fn is_exempt(&self) -> bool {
+        self.limit().is_some_and(|limit| &*limit.name == EXEMPT)
     }
 
     /// The changes to header fields of the forwarded request.

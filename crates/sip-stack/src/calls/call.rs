@@ -3,7 +3,7 @@
 use super::dialog::Dialog;
 use super::event::{CallEnd, Session};
 use super::route::Hops;
-use super::wallet::{Line, Wallet};
+use sip_message::digest::{Line, Wallet};
 use sip_transaction::{ClientId, ServerId, TimerId};
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Time};

@@ -2,7 +2,7 @@
 
 use super::event::Session;
 use super::settings::AgentSettings;
-use super::wallet::Line;
+use sip_message::digest::Line;
 use sip_message::{HeaderName, Method, RequestWriter, ResponseWriter, Scheme, Uri};
 use sip_transport::{Flow, Listener, Protocol};
 

@@ -14,7 +14,6 @@
 //! | `incoming.rs` | the INVITE of a peer until its ACK |
 //! | `in_dialog.rs` | requests inside dialogs, received and sent |
 //! | `fields.rs` | the header fields of all requests |
-//! | `wallet.rs` | challenges and credentials (section 22) |
 //! | `registration.rs` | REGISTER, refreshed (section 10) |
 //! | `control.rs`, `user_agent.rs` | what the program calls, and what calls the program |
 
@@ -34,7 +33,6 @@ mod route;
 mod settings;
 mod table;
 mod user_agent;
-mod wallet;
 
 pub use control::CallControl;
 pub use event::{CallEnd, CallEvent, CallNumber, ReceivedMessage, RegistrationEvent, Session};

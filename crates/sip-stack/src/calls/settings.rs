@@ -1,5 +1,6 @@
 //! The account of a user agent and the bounds of its tables.
 
+use sip_message::digest::Credential;
 use sip_message::{Host, NameAddr, Scheme, Uri};
 use std::fmt;
 use std::time::Duration;
@@ -17,15 +18,6 @@ pub struct AgentSettings {
     pub(crate) proxy: Option<Box<str>>,
     pub(crate) credentials: Vec<Credential>,
     pub(crate) bounds: Bounds,
-}
-
-/// A user name and a password.
-#[derive(Clone)]
-pub(crate) struct Credential {
-    /// `None`: for any realm.
-    pub(crate) realm: Option<Box<str>>,
-    pub(crate) username: Box<str>,
-    pub(crate) password: Box<str>,
 }
 
 /// The bounds of a user agent.

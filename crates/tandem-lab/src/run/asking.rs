@@ -1,7 +1,7 @@
 //! Units of one transaction, or of two if the server asks for credentials: OPTIONS, NOTIFY, REGISTER, and datagrams to be echoed.
 
 use super::figures::{Delay, Kind};
-use super::messages::{Branch, Heading, push_address};
+use super::messages::{Branch, Heading, push_address, push_uri};
 use super::phones::{Alarm, NOBODY, Out, Phones, Stage, Unit};
 use crate::credentials::{Nonce, is_stale};
 use sip_message::{HeaderName, Message, Method, NameAddr};
@@ -78,7 +78,13 @@ impl Phones {
         } else {
             (number, 1)
         };
-        let uri = [b"sip:", subscribers.domain.as_bytes()].concat();
+        let mut uri = Vec::with_capacity(64);
+        if kind == Kind::Options && self.plan.asks_phones {
+            push_uri(&mut uri, subscribers, self.shared.division.opposite(phone));
+        } else {
+            uri.extend_from_slice(b"sip:");
+            uri.extend_from_slice(subscribers.domain.as_bytes());
+        }
         let heading = Heading {
             method: match kind {
                 Kind::Register => Method::Register,

@@ -81,14 +81,7 @@ impl Phones {
             return;
         };
         let key = key_of(call_id, request);
-        let mut back = response_flow(flow, &via);
-        if let Some(phone) = self
-            .called_phone(request)
-            .filter(|_| !back.connection.is_some())
-        {
-            // A datagram leaves from the address that the phone has.
-            back.listener = self.port_of(phone).listener;
-        }
+        let back = response_flow(flow, &via);
         match request.method() {
             Method::Invite => self.called(now, key, back, request, output),
             Method::Ack => self.acknowledged(key),

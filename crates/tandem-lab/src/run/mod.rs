@@ -150,8 +150,36 @@ struct Fleet {
     addresses: u16,
     /// Sockets, or connections, per worker and address.
     ports: u16,
+    /// The port of the first socket; 0: any free ports.
+    first_port: u16,
     workers: u16,
     cpus: Vec<usize>,
     /// Whether the threads poll their sockets instead of sleeping until a message arrives.
     polls: bool,
+}
+
+impl Fleet {
+    /// How many positions after the first local address this one is.
+    fn place_of(&self, address: IpAddr) -> Option<u16> {
+        let distance = match (address, self.first) {
+            (IpAddr::V4(address), IpAddr::V4(first)) => {
+                u128::from(u32::from(address).wrapping_sub(first.into()))
+            }
+            (IpAddr::V6(address), IpAddr::V6(first)) => {
+                u128::from(address).wrapping_sub(first.into())
+            }
+            _ => return None,
+        };
+        let place = u16::try_from(distance).ok()?;
+        (place < self.addresses).then_some(place)
+    }
+
+    /// The port of the socket at this place; 0: any free port.
+    const fn port(&self, place: u16) -> u16 {
+        if self.first_port == 0 {
+            0
+        } else {
+            self.first_port.saturating_add(place)
+        }
+    }
 }

@@ -36,6 +36,8 @@ pub(super) struct Plan {
     /// Maximum number of units in progress.
     pub(super) most: usize,
     pub(super) order: PhoneOrder,
+    /// Whether OPTIONS go to other phones instead of the server.
+    pub(super) asks_phones: bool,
 }
 
 /// Failure reason of a unit whose request caused an ICMP error.

@@ -48,7 +48,10 @@ impl Bound {
     /// Opens one socket per port of the run. Each serves all of the run's addresses. The thread will run on `cpu`, if given.
     pub(super) fn open(run: &Run, cpu: Option<usize>) -> anyhow::Result<Self> {
         let has_addresses = run.fleet.addresses > 1;
-        let open = |_| Socket::open(run.fleet.first, has_addresses);
+        let open = |place| {
+            let port = run.fleet.port(place);
+            Socket::open(SocketAddr::new(run.fleet.first, port), has_addresses)
+        };
         Ok(Self {
             sockets: (0..run.fleet.ports)
                 .map(open)
@@ -204,13 +207,15 @@ impl Poller {
 
     fn receive_from(&mut self, place: usize) -> bool {
         let (socket, inbox) = (&self.sockets[place], &mut self.inboxes[place]);
-        let Some((bytes, from)) = inbox.next(socket) else {
+        let Some(datagram) = inbox.next(socket) else {
             return false;
         };
-        // The phones know the port of a request's destination by the user in its Request-URI.
-        let flow = Flow::to(ListenerId(place as u16 * self.fleet.addresses), from);
+        let address = datagram.to.and_then(|to| self.fleet.place_of(to));
+        let port = place as u16 * self.fleet.addresses + address.unwrap_or_default();
+        let flow = Flow::to(ListenerId(port), datagram.from);
         let now = self.clock.now();
-        self.phones.receive(now, flow, bytes, &mut self.output);
+        let output = &mut self.output;
+        self.phones.receive(now, flow, datagram.bytes, output);
         self.deliver();
         true
     }

@@ -24,13 +24,13 @@ impl Socket {
     ///
     /// # Errors
     /// The address does not belong to the machine, or the kernel grants too small a receive buffer.
-    pub(super) fn open(address: IpAddr, has_all_addresses: bool) -> anyhow::Result<Self> {
-        let bound = match address {
+    pub(super) fn open(address: SocketAddr, has_all_addresses: bool) -> anyhow::Result<Self> {
+        let bound = match address.ip() {
             IpAddr::V4(_) if has_all_addresses => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) if has_all_addresses => Ipv6Addr::UNSPECIFIED.into(),
             address => address,
         };
-        let udp = UdpSocket::bind(SocketAddr::new(bound, 0))?;
+        let udp = UdpSocket::bind(SocketAddr::new(bound, address.port()))?;
         if sockopt::set_socket_recv_buffer_size_force(&udp, RECEIVE_BUFFER).is_err() {
             sockopt::set_socket_recv_buffer_size(&udp, RECEIVE_BUFFER)?;
         }
@@ -97,6 +97,13 @@ impl Socket {
     }
 }
 
+/// A received datagram.
+pub(super) struct Datagram<'b> {
+    pub(super) bytes: &'b [u8],
+    pub(super) from: SocketAddr,
+    pub(super) to: Option<IpAddr>,
+}
+
 /// The datagrams that a socket has received.
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -119,8 +126,8 @@ impl Inbox {
         }
     }
 
-    /// The next datagram and its source, if there is one.
-    pub(super) fn next(&mut self, socket: &Socket) -> Option<(&[u8], SocketAddr)> {
+    /// The next datagram, if there is one. The address that it was sent to is known if the socket has all.
+    pub(super) fn next(&mut self, socket: &Socket) -> Option<Datagram<'_>> {
         if self.place == self.filled {
             self.place = 0;
             // An error of the socket is one of an earlier datagram; the next call reads on.
@@ -131,7 +138,11 @@ impl Inbox {
             return None;
         }
         let RecvMeta {
-            len, stride, addr, ..
+            len,
+            stride,
+            addr,
+            dst_ip,
+            ..
         } = self.meta[place];
         let until = (from + stride.max(1)).min(len);
         self.offset = until;
@@ -139,9 +150,12 @@ impl Inbox {
             self.offset = 0;
             self.place += 1;
         }
-        self.buffers[place]
-            .get(from..until)
-            .map(|bytes| (bytes, addr))
+        let bytes = self.buffers[place].get(from..until)?;
+        Some(Datagram {
+            bytes,
+            from: addr,
+            to: dst_ip,
+        })
     }
 
     /// Receives into the buffers. Returns how many are filled.
@@ -171,21 +185,26 @@ mod tests {
         (server, address)
     }
 
-    fn wait_for(inbox: &mut Inbox, socket: &Socket) -> Vec<u8> {
+    /// The next datagram, and the address that it was sent to.
+    fn wait_for(inbox: &mut Inbox, socket: &Socket) -> (Vec<u8>, Option<IpAddr>) {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
-            if let Some((bytes, _)) = inbox.next(socket) {
-                return bytes.to_vec();
+            if let Some(datagram) = inbox.next(socket) {
+                return (datagram.bytes.to_vec(), datagram.to);
             }
             assert!(Instant::now() < until, "nothing came");
         }
     }
 
     #[test]
-    fn a_socket_with_all_addresses_sends_from_the_one_that_is_asked_for() {
+    fn a_socket_with_all_addresses_sends_from_the_one_that_is_asked_for_and_knows_where_it_was_reached()
+     {
         let (server, at) = server();
         let loopback = Ipv4Addr::LOCALHOST.into();
-        let (socket, mut inbox) = (Socket::open(loopback, true).expect("opened"), Inbox::new());
+        let (socket, mut inbox) = (
+            Socket::open(SocketAddr::new(loopback, 0), true).expect("opened"),
+            Inbox::new(),
+        );
         for address in [loopback, OTHER] {
             socket.send(b"hello", at, address).expect("sent");
             let mut buffer = [0; 100];
@@ -194,19 +213,24 @@ mod tests {
             assert_eq!(&buffer[..length], b"hello");
             server.send_to(b"a", from).expect("sent");
             server.send_to(b"bc", from).expect("sent");
-            assert_eq!(wait_for(&mut inbox, &socket), b"a");
-            assert_eq!(wait_for(&mut inbox, &socket), b"bc");
+            for sent in ["a", "bc"] {
+                let (bytes, to) = wait_for(&mut inbox, &socket);
+                assert_eq!((bytes.as_slice(), to), (sent.as_bytes(), Some(address)));
+            }
         }
     }
 
     #[test]
     fn a_socket_with_one_address_sends_from_it() {
         let (server, at) = server();
-        let (socket, mut inbox) = (Socket::open(OTHER, false).expect("opened"), Inbox::new());
+        let (socket, mut inbox) = (
+            Socket::open(SocketAddr::new(OTHER, 0), false).expect("opened"),
+            Inbox::new(),
+        );
         socket.send(b"hello", at, OTHER).expect("sent");
         let (_, from) = server.recv_from(&mut [0; 100]).expect("received");
         assert_eq!(from, SocketAddr::new(OTHER, socket.port()));
         server.send_to(b"a", from).expect("sent");
-        assert_eq!(wait_for(&mut inbox, &socket), b"a");
+        assert_eq!(wait_for(&mut inbox, &socket).0, b"a");
     }
 }

@@ -36,6 +36,7 @@ impl Bench {
             behind_balancer: false,
         };
         let plan = Plan {
+            asks_phones: false,
             server: Some(SERVER),
             subscribers: Subscribers {
                 first: 0,

@@ -211,11 +211,13 @@ impl Worker {
 
 fn bind(run: &Run, cpu: Option<usize>, clock: Clock) -> anyhow::Result<sip_runtime::Bound> {
     let fleet = &run.fleet;
-    let sockets = usize::from(fleet.ports) * usize::from(fleet.addresses);
-    let addresses = (0..fleet.addresses).map(|place| further(fleet.first, place));
-    let listeners = addresses.cycle().take(sockets).map(|address| Listener {
+    let places = (0..fleet.ports).flat_map(|port| {
+        let addresses = (0..fleet.addresses).map(|place| further(fleet.first, place));
+        addresses.map(move |address| SocketAddr::new(address, fleet.port(port)))
+    });
+    let listeners = places.map(|address| Listener {
         protocol: fleet.protocol,
-        address: SocketAddr::new(address, 0),
+        address,
         prefix_length: 8,
         advertised: String::new(),
         behind_balancer: false,

@@ -34,6 +34,9 @@ pub(super) async fn migrate(
     connection: &mut MySqlConnection,
     if_missing: IfMissing,
 ) -> Result<bool, StoreError> {
+    if if_missing == IfMissing::FailAndLeave {
+        return Ok(false);
+    }
     let locked = within(lock(connection)).await;
     if !locked.map_err(|error| opening(url, fault(error)))? {
         return Err(opening(url, Fault::Busy));

@@ -37,6 +37,9 @@ pub(super) async fn migrate(
     connection: &mut PgConnection,
     if_missing: IfMissing,
 ) -> Result<bool, StoreError> {
+    if if_missing == IfMissing::FailAndLeave {
+        return Ok(false);
+    }
     let present = async {
         lock(connection).await?;
         present(connection).await

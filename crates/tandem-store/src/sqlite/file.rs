@@ -56,7 +56,9 @@ pub(super) fn prepare(url: &str, path: &Path, if_missing: IfMissing) -> Result<b
         return Err(refused(format!("{} is a directory", path.display())));
     }
     let mut options = OpenOptions::new();
-    options.read(true).write(true);
+    options
+        .read(true)
+        .write(if_missing != IfMissing::FailAndLeave);
     match options.open(path) {
         Ok(file) => {
             // A creation that was interrupted leaves an empty file.
@@ -66,7 +68,7 @@ pub(super) fn prepare(url: &str, path: &Path, if_missing: IfMissing) -> Result<b
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(refused(format!("{}: {error}", path.display())));
         }
-        Err(_) if if_missing == IfMissing::Fail => {
+        Err(_) if if_missing != IfMissing::Create => {
             return Err(StoreError::NoDatabase {
                 url: url.to_owned(),
                 problem: format!("no file {} in {}", path.display(), working_directory()),

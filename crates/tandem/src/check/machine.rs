@@ -5,11 +5,12 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
 use tandem_http::Token;
 
-/// Everything that would keep the server from starting or from writing call records, in the order of the file.
-pub fn errors(loaded: &Loaded) -> Vec<Mistake> {
+/// Everything that would keep the server from starting or from writing call records, in the order of the file; and warnings.
+pub fn errors(loaded: &Loaded) -> (Vec<Mistake>, Vec<String>) {
     let mut found = Found {
         loaded,
         mistakes: Vec::new(),
+        warnings: Vec::new(),
     };
     found.directories();
     found.addresses();
@@ -21,7 +22,7 @@ pub fn errors(loaded: &Loaded) -> Vec<Mistake> {
     found
         .mistakes
         .sort_by(|one, other| one.place.cmp(&other.place));
-    found.mistakes
+    (found.mistakes, found.warnings)
 }
 
 /// A warning if workers cannot be pinned as configured: the server then runs them unpinned.
@@ -46,6 +47,7 @@ pub fn missing_processors(configuration: &Configuration) -> Option<String> {
 pub(super) struct Found<'l> {
     pub(super) loaded: &'l Loaded,
     mistakes: Vec<Mistake>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Found<'_> {

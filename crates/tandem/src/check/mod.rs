@@ -65,9 +65,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 /// A summary of what would run, or everything that would keep the server from starting.
 fn summary(loaded: Loaded) -> Result<String, String> {
-    let list = machine::errors(&loaded);
+    let (list, warnings) = machine::errors(&loaded);
     if list.is_empty() {
-        return describe(&loaded.configuration);
+        return describe(&loaded.configuration, warnings);
     }
     let file = loaded.file;
     Err(Mistakes { file, list }.to_string())
@@ -77,7 +77,7 @@ fn summary(loaded: Loaded) -> Result<String, String> {
 ///
 /// # Errors
 /// A listener or a certificate that cannot be used, with the reason.
-fn describe(configuration: &Configuration) -> Result<String, String> {
+fn describe(configuration: &Configuration, found: Vec<String>) -> Result<String, String> {
     let Configuration {
         domains,
         workers,
@@ -163,7 +163,7 @@ fn describe(configuration: &Configuration) -> Result<String, String> {
         line("routing", routing);
     }
     line("admin", format!("http://{}", admin.listen));
-    for warning in warnings(configuration, taken) {
+    for warning in found.into_iter().chain(warnings(configuration, taken)) {
         line("WARNING", warning);
     }
     Ok(text)

@@ -1,46 +1,37 @@
-//! What `tandem check` finds in the routing besides the file: prefixes, and gateways that are this server or have no address.
+//! What `tandem check` finds in the routing besides the file: prefixes, tables of a Kamailio, and gateways that are this server or have no
+//! address.
 use super::machine::Found;
-use crate::config::{self, Configuration, Gateway, PolicyError, Prefixes, gateway_groups};
-use crate::prefixes;
+use crate::config::{
+    self, Configuration, Dispatcher, Gateway, PolicyError, Prefixes, Routes, descriptions,
+    group_names,
+};
+use crate::prefixes::{self, PrefixError};
+use crate::routes::{self, ReadRoutes};
 use sip_resolver::{Located, Resolver};
-use sip_routing::prefix::PrefixTable;
+use sip_routing::gateway::Descriptions;
 use sip_transport::Listener;
 use sip_transport::selection::Reach;
 use std::sync::Arc;
 use std::time::Duration;
+use tandem_store::{Store, StoreError};
+use tokio::time::timeout;
 
 /// How long all gateways may take to resolve.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the tables of the database may take: millions of rows are read in seconds.
+const DATABASE_PATIENCE: Duration = Duration::from_secs(60);
 
 impl Found<'_> {
-    /// Everything that would keep the server from using its routing. The prefixes of a database are read by the server only.
+    /// Everything that would keep the server from using its routing.
     pub(super) fn routing(&mut self) {
         let configuration = &self.loaded.configuration;
         let Ok(listeners) = config::listeners(configuration) else {
             return;
         };
-        let table = match &configuration.prefixes {
-            Prefixes::None => PrefixTable::default(),
-            Prefixes::Database(_) => {
-                for gateway in &configuration.gateway {
-                    self.own_listener(gateway, &listeners);
-                }
-                return;
-            }
-            Prefixes::File(source) => {
-                let groups = gateway_groups(configuration);
-                match prefixes::read_file(&source.file.0, &groups) {
-                    Ok(table) => table,
-                    Err(error) => {
-                        for line in error.lines() {
-                            self.add("prefixes.file", &source.file.0.display(), &line);
-                        }
-                        return;
-                    }
-                }
-            }
+        let Some(routes) = self.routes() else {
+            return;
         };
-        match config::policy(configuration, &listeners, Arc::new(table), None) {
+        match config::policy(configuration, &listeners, routes, None) {
             Ok(_) => {}
             Err(PolicyError::OwnListener(own)) => {
                 let path = gateway_path(configuration, &own.gateway);
@@ -58,11 +49,112 @@ impl Found<'_> {
         }
     }
 
-    fn own_listener(&mut self, gateway: &Gateway, listeners: &[Listener]) {
-        if let Err(error) = config::own_listener(gateway, listeners) {
-            let path = gateway_path(&self.loaded.configuration, &gateway.name);
-            self.add_line(&path, error.to_string());
+    /// The routes that the file does not have; `None` if they have mistakes, or cannot be read here and now.
+    fn routes(&mut self) -> Option<Routes> {
+        let configuration = &self.loaded.configuration;
+        if routes::are_in_database(configuration) {
+            return self.routes_of_database();
         }
+        let Prefixes::File(source) = &configuration.prefixes else {
+            return Some(Routes::default());
+        };
+        let groups = group_names(&descriptions(configuration, &Descriptions::default()));
+        match prefixes::read_file(&source.file.0, &groups) {
+            Ok(table) => Some(Routes {
+                prefixes: Arc::new(table),
+                ..Routes::default()
+            }),
+            Err(error) => {
+                for line in error.lines() {
+                    self.add("prefixes.file", &source.file.0.display(), &line);
+                }
+                None
+            }
+        }
+    }
+
+    fn routes_of_database(&mut self) -> Option<Routes> {
+        let configuration = &self.loaded.configuration;
+        let reason = match read(configuration) {
+            Ok(Ok(ReadRoutes { routes, notes })) => {
+                self.warnings.extend(notes);
+                return Some(routes);
+            }
+            Ok(Err(error)) if is_about_tables(&error) => {
+                let path = table_path(configuration, &error);
+                for line in error.lines() {
+                    self.add_line(path, line);
+                }
+                return None;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(reason) => reason,
+        };
+        let what = shown_tables(configuration);
+        self.warnings
+            .push(format!("{what} not checked, with the rules: {reason}"));
+        None
+    }
+}
+
+/// Reads the routes of the database, and changes nothing there. The outer error says why that is not possible here and now.
+fn read(configuration: &Configuration) -> Result<Result<ReadRoutes, PrefixError>, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let read = async {
+        let store = Store::open_to_read(&configuration.database.url.0).await?;
+        let read = Box::pin(routes::read(configuration, &store)).await;
+        store.close().await;
+        read
+    };
+    let read = runtime.block_on(async { timeout(DATABASE_PATIENCE, read).await });
+    read.map_err(|_| {
+        let seconds = DATABASE_PATIENCE.as_secs();
+        format!("the database took longer than {seconds} s")
+    })
+}
+
+/// Whether what is in the tables is wrong. Otherwise, it could not be read from here.
+const fn is_about_tables(error: &PrefixError) -> bool {
+    matches!(
+        error,
+        PrefixError::Rows { .. }
+            | PrefixError::File { .. }
+            | PrefixError::Name(_)
+            | PrefixError::Database(StoreError::Table { .. })
+    )
+}
+
+/// The key of the table that an error is about.
+fn table_path(configuration: &Configuration, error: &PrefixError) -> &'static str {
+    let (PrefixError::Database(StoreError::Table { table, .. }), Dispatcher::Database(of_gateways)) =
+        (error, &configuration.dispatcher)
+    else {
+        return "prefixes.table";
+    };
+    if *table == of_gateways.table.0 {
+        "dispatcher.table"
+    } else {
+        "prefixes.table"
+    }
+}
+
+/// The tables of the database, as the subject of a sentence.
+fn shown_tables(configuration: &Configuration) -> String {
+    let mut tables = Vec::new();
+    if let Dispatcher::Database(gateways) = &configuration.dispatcher {
+        tables.push(gateways.table.0.as_str());
+    }
+    match &configuration.prefixes {
+        Prefixes::Database(columns) => tables.push(&columns.table.0),
+        Prefixes::Kamailio(prefixes) => tables.push(&prefixes.table.0),
+        Prefixes::None | Prefixes::File(_) => {}
+    }
+    match tables[..] {
+        [table] => format!("the table {table} was"),
+        _ => format!("the tables {} were", tables.join(" and ")),
     }
 }
 
@@ -81,6 +173,7 @@ pub(super) fn summary(configuration: &Configuration) -> Option<String> {
         rule,
         limit,
         prefixes,
+        dispatcher,
         ..
     } = configuration;
     let counts = [
@@ -99,6 +192,12 @@ pub(super) fn summary(configuration: &Configuration) -> Option<String> {
         Prefixes::Database(columns) => {
             parts.push(format!("prefixes from table {}", columns.table.0));
         }
+        Prefixes::Kamailio(source) => {
+            parts.push(format!("prefixes from table {}", source.table.0));
+        }
+    }
+    if let Dispatcher::Database(source) = dispatcher {
+        parts.push(format!("gateways from table {}", source.table.0));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -170,7 +170,7 @@ pub fn read_text<T>(
     }
 }
 
-fn read_secret(file: &Path) -> Result<String, String> {
+pub(super) fn read_secret(file: &Path) -> Result<String, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let length = std::fs::metadata(file).map_err(cannot)?.len();
     if length > LARGEST_FILE {

@@ -39,9 +39,10 @@ impl<T: Keyword> Setting for T {
     }
 }
 
+/// Declares the words of a type.
 macro_rules! words {
     ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
-        impl Keyword for $type {
+        impl $crate::config::Keyword for $type {
             const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             fn word(self) -> &'static str {
@@ -50,6 +51,8 @@ macro_rules! words {
         }
     };
 }
+
+pub(super) use words;
 
 words!(Protocol {
     Udp = "udp",

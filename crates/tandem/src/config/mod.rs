@@ -14,7 +14,10 @@ mod declare;
 mod document;
 mod duration_value;
 mod environment;
+mod gateway_account;
 mod host_value;
+mod kamailio_sections;
+mod kamailio_value;
 mod keyword;
 mod mistake;
 mod network_value;
@@ -37,10 +40,13 @@ mod write;
 pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;
+pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
 pub use host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,
 };
+pub use kamailio_sections::*;
+pub use kamailio_value::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
 pub use keyword::{
     CallLines, Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures,
     StrangerMethod,
@@ -56,7 +62,9 @@ pub use resolve::{
     runtime_options, save_time, settings, speaks_tls, tls_settings,
 };
 pub use routing_identity::*;
-pub use routing_policy::{OwnListener, PolicyError, gateway_groups, own_listener, policy};
+pub use routing_policy::{
+    OwnListener, PolicyError, Routes, descriptions, group_names, own_listener, policy,
+};
 pub use routing_sections::*;
 pub use routing_value::{
     ColumnName, CountryCode, DialledDigits, GroupMember, HeaderField, HeaderMatch, TableName,

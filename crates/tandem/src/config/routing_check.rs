@@ -1,24 +1,33 @@
 //! Checks of the routing sections: what `sip-routing` would refuse, with the line of each mistake.
 use super::Configuration;
 use super::document::Document;
+use super::gateway_account;
+use super::kamailio_sections::Dispatcher;
 use super::mistake::nearest;
 use super::network_value::Network;
 use super::resolve::declared_listeners;
-use super::routing_policy::{gateway, groups, limit_description, networks_of, own_listener, rules};
+use super::routing_policy::{
+    Names, descriptions, gateway, group_names, groups, limit_description, networks_of,
+    own_listener, rules,
+};
 use super::routing_sections::{CallLimit, Prefixes, RuleDecision};
+use super::sections::example_next_hop;
 use sip_routing::gateway::{Descriptions, GatewayDescription, GatewayError, Gateways};
 use sip_routing::limit::{Description, InvalidLimit, Limits};
 use sip_routing::prefix::DEFAULT;
 use sip_routing::rule::{Problem, RuleMistake};
 use std::collections::HashMap;
+use tandem_store::dispatcher_group;
 
 /// Reports everything that is wrong with networks, gateways, groups, limits and rules.
 pub(super) fn routing(configuration: &Configuration, document: &Document<'_>) {
     networks(configuration, document);
     let gateways = gateways(configuration, document);
     gateway_groups(configuration, &gateways, document);
+    dispatcher(configuration, document);
     limits(configuration, document);
     routing_rules(configuration, document);
+    balanced_groups(configuration, document);
 }
 
 fn networks(configuration: &Configuration, document: &Document<'_>) {
@@ -69,7 +78,7 @@ fn gateways(
         if let Err(error) = Gateways::new(alone, None) {
             document.report_at(&gateway_place(document, &path, &error), error.to_string());
         }
-        if let Err(error) = own_listener(declared, &listeners) {
+        if let Err(error) = own_listener(&description, &listeners) {
             document.report_at(&format!("{path}.destination"), error.to_string());
         }
         if declared.burst.is_some() && declared.calls_per_second.is_none() {
@@ -78,6 +87,7 @@ fn gateways(
                 format!("`{path}.burst`: requires `calls_per_second`"),
             );
         }
+        gateway_account::check(declared, &path, document);
         let name = declared.name.clone();
         if known.insert(name, description).is_some() {
             let name = declared.name.as_str().into();
@@ -286,8 +296,14 @@ fn routing_rules(configuration: &Configuration, document: &Document<'_>) {
             Some(by.prefixes.as_str())
         }));
     }
+    let mut groups = group_names(&descriptions(configuration, &Descriptions::default()));
+    groups.extend(sets(configuration));
+    let names = Names {
+        groups: &groups,
+        tables: &tables,
+    };
     let listeners = declared_listeners(configuration);
-    for mistake in rules(configuration, &tables, &listeners, None)
+    for mistake in rules(configuration, &names, &listeners, None)
         .err()
         .into_iter()
         .flatten()
@@ -305,6 +321,64 @@ fn routing_rules(configuration: &Configuration, document: &Document<'_>) {
             section
         };
         document.report_at(&at, mistake.to_string());
+    }
+}
+
+/// Reports rules that balance over a group whose choice does not depend on the call alone.
+fn balanced_groups(configuration: &Configuration, document: &Document<'_>) {
+    for (index, rule) in configuration.rule.iter().enumerate() {
+        let RuleDecision::Balance(over) = &rule.decision else {
+            continue;
+        };
+        let mut groups = groups(configuration);
+        let group = groups.find(|group| *group.name == *over.group);
+        if group.is_some_and(|group| !group.algorithm.is_by_call()) {
+            let path = format!("rule[{index}].group");
+            document.report_at(
+                &path,
+                format!(
+                    "`{path}`: the algorithm of group \"{}\" must be \"rendezvous\": without a transaction, all requests of a call must go to the same gateway",
+                    over.group
+                ),
+            );
+        }
+    }
+}
+
+/// The sets of `dispatcher` that rules name. Which ones there are is known when the table has been read.
+fn sets(configuration: &Configuration) -> impl Iterator<Item = String> + '_ {
+    let has_sets = configuration.dispatcher != Dispatcher::None;
+    let rules = configuration.rule.iter().filter(move |_| has_sets);
+    rules.filter_map(|rule| match &rule.decision {
+        RuleDecision::Group(to) if is_set(&to.group) => Some(to.group.clone()),
+        RuleDecision::Balance(over) if is_set(&over.group) => Some(over.group.clone()),
+        _ => None,
+    })
+}
+
+fn is_set(group: &str) -> bool {
+    let set = group.rsplit('-').next().and_then(|set| set.parse().ok());
+    set.is_some_and(|set| dispatcher_group(set) == group)
+}
+
+/// Reports wrong settings of the gateways of a Kamailio.
+fn dispatcher(configuration: &Configuration, document: &Document<'_>) {
+    let Dispatcher::Database(table) = &configuration.dispatcher else {
+        return;
+    };
+    let options = table.options();
+    let example = GatewayDescription {
+        health: options.health,
+        failover: options.failover,
+        ..GatewayDescription::new("dispatcher", example_next_hop().0)
+    };
+    let alone = Descriptions {
+        gateways: vec![example],
+        groups: Vec::new(),
+    };
+    if let Err(error) = Gateways::new(alone, None) {
+        let place = gateway_place(document, "dispatcher", &error);
+        document.report_at(&place, error.to_string());
     }
 }
 

@@ -55,12 +55,21 @@ pub struct OwnListener {
     pub listener: std::net::SocketAddr,
 }
 
+/// What is known about routes besides the configuration file.
+#[derive(Clone, Debug, Default)]
+pub struct Routes {
+    /// Gateways and groups of a Kamailio.
+    pub gateways: Arc<Descriptions>,
+    /// The prefixes.
+    pub prefixes: Arc<PrefixTable>,
+}
+
 fn joined(mistakes: &[RuleMistake]) -> String {
     let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
-/// The routing policy of a configuration, for these listeners and prefixes. Gateways, groups, limits and rules take over the state that
+/// The routing policy of a configuration, for these listeners and routes. Gateways, groups, limits and rules take over the state that
 /// `previous` has by the same names.
 ///
 /// # Errors
@@ -68,13 +77,16 @@ fn joined(mistakes: &[RuleMistake]) -> String {
 pub fn policy(
     configuration: &Configuration,
     listeners: &[Listener],
-    prefixes: Arc<PrefixTable>,
+    routes: Routes,
     previous: Option<&Policy>,
 ) -> Result<Policy, PolicyError> {
-    for gateway in &configuration.gateway {
+    let Routes { gateways, prefixes } = routes;
+    let descriptions = descriptions(configuration, &gateways);
+    for gateway in &descriptions.gateways {
         own_listener(gateway, listeners)?;
     }
-    let gateways = Gateways::new(descriptions(configuration), previous.map(|it| &it.gateways))?;
+    let groups = group_names(&descriptions);
+    let gateways = Gateways::new(descriptions, previous.map(|it| &it.gateways))?;
     if let Some(group) = unknown_group(&prefixes, &gateways) {
         let group = group.to_owned();
         return Err(PolicyError::UnknownGroup { group });
@@ -87,8 +99,12 @@ pub fn policy(
     if configuration.prefixes != Prefixes::None && !tables.contains(&DEFAULT) {
         tables.push(DEFAULT);
     }
+    let names = Names {
+        groups: &groups,
+        tables: &tables,
+    };
     let previous = previous.map(|it| &it.rules);
-    let rules = rules(configuration, &tables, listeners, previous);
+    let rules = rules(configuration, &names, listeners, previous);
     Ok(Policy {
         rules: rules.map_err(PolicyError::Rules)?,
         gateways,
@@ -103,16 +119,24 @@ fn unknown_group<'p>(prefixes: &'p PrefixTable, gateways: &Gateways) -> Option<&
     groups.find(|group| gateways.group(group).is_none())
 }
 
-/// The names of the gateway groups, which prefixes may name.
-pub fn gateway_groups(configuration: &Configuration) -> Vec<String> {
-    let groups = configuration.group.iter();
-    groups.map(|group| group.name.clone()).collect()
+/// The names of gateway groups, which prefixes may name.
+pub fn group_names(descriptions: &Descriptions) -> Vec<String> {
+    let groups = descriptions.groups.iter();
+    groups.map(|group| group.name.to_string()).collect()
 }
 
-/// Compiles the rules. `tables` are the names of the prefix tables.
+/// What rules may refer to besides sections of the configuration.
+pub(super) struct Names<'n> {
+    /// Gateway groups.
+    pub(super) groups: &'n [String],
+    /// Prefix tables.
+    pub(super) tables: &'n [&'n str],
+}
+
+/// Compiles the rules.
 pub(super) fn rules(
     configuration: &Configuration,
-    tables: &[&str],
+    names: &Names<'_>,
     listeners: &[Listener],
     previous: Option<&RuleSet>,
 ) -> Result<RuleSet, Vec<RuleMistake>> {
@@ -121,8 +145,7 @@ pub(super) fn rules(
         .iter()
         .map(|(name, networks)| (*name, networks.as_slice()))
         .collect();
-    let groups = configuration.group.iter();
-    let groups: Vec<&str> = groups.map(|group| group.name.as_str()).collect();
+    let groups: Vec<&str> = names.groups.iter().map(String::as_str).collect();
     let limits = configuration.limit.iter();
     let limits: Vec<&str> = limits
         .filter(|limit| limit.networks.is_none())
@@ -131,7 +154,7 @@ pub(super) fn rules(
     let known = KnownNames {
         networks: &networks,
         groups: &groups,
-        prefixes: tables,
+        prefixes: names.tables,
         limits: &limits,
         listeners,
     };
@@ -157,13 +180,16 @@ pub(super) fn networks_of(configuration: &Configuration, entry: &str) -> Option<
     Network::parse(entry).ok().map(|network| vec![network.0])
 }
 
-/// The gateways and groups as `sip-routing` describes them.
-fn descriptions(configuration: &Configuration) -> Descriptions {
+/// The gateways and groups of the file, then these, as `sip-routing` describes them.
+pub fn descriptions(configuration: &Configuration, more: &Descriptions) -> Descriptions {
     let plan = configuration.numbering.plan();
     let gateways = configuration.gateway.iter();
+    let gateways = gateways.map(|it| gateway(it, &plan));
     Descriptions {
-        gateways: gateways.map(|it| gateway(it, &plan)).collect(),
-        groups: groups(configuration).collect(),
+        gateways: gateways.chain(more.gateways.iter().cloned()).collect(),
+        groups: groups(configuration)
+            .chain(more.groups.iter().cloned())
+            .collect(),
     }
 }
 
@@ -211,6 +237,8 @@ pub(super) fn gateway(gateway: &Gateway, plan: &Arc<NumberingPlan>) -> GatewayDe
         },
         trusted: gateway.numbers.trusted,
         rewriting: gateway.numbers.rewriting(plan),
+        credential: gateway.account.credential(),
+        registration: gateway.account.registration(),
     }
 }
 
@@ -334,6 +362,10 @@ fn decided(rule: RuleDescription, decision: &RuleDecision) -> RuleDescription {
             prefixes: Some(by.prefixes.clone()),
             ..rule
         },
+        RuleDecision::Balance(over) => RuleDescription {
+            balance: Some(over.group.clone()),
+            ..rule
+        },
         RuleDecision::Stateless(to) => RuleDescription {
             stateless: Some(to.stateless.clone()),
             ..rule
@@ -353,8 +385,11 @@ fn refusal_description(refusal: &Refusal) -> RefusalDescription {
 ///
 /// # Errors
 /// The listener.
-pub fn own_listener(gateway: &Gateway, listeners: &[Listener]) -> Result<(), OwnListener> {
-    let destination = &gateway.destination.0;
+pub fn own_listener(
+    gateway: &GatewayDescription,
+    listeners: &[Listener],
+) -> Result<(), OwnListener> {
+    let destination = &gateway.destination;
     let Some(address) = destination.literal() else {
         return Ok(());
     };
@@ -368,7 +403,7 @@ pub fn own_listener(gateway: &Gateway, listeners: &[Listener]) -> Result<(), Own
     match listeners.iter().find(is_own) {
         None => Ok(()),
         Some(listener) => Err(OwnListener {
-            gateway: gateway.name.clone(),
+            gateway: gateway.name.to_string(),
             listener: listener.address,
         }),
     }

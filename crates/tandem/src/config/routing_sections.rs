@@ -2,7 +2,9 @@
 use super::catalogue::{any, between, optional, optional_between, required};
 use super::declare::{choice, section};
 use super::duration_value::{hours, millis, seconds};
+use super::gateway_account::GatewayAccount;
 use super::host_value::{FilePath, NextHop};
+use super::kamailio_sections::KamailioPrefixes;
 use super::network_value::Network;
 use super::routing_identity::GatewayNumbers;
 use super::routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
@@ -36,6 +38,9 @@ section! {
 
         /// Where it is: an address, or a name whose servers are found by NAPTR, SRV and address records (RFC 3263).
         reload destination: NextHop = example_next_hop(), required();
+
+        /// Credentials and registration.
+        inline account: GatewayAccount;
 
         /// Maximum number of calls at a time. If omitted, there is no maximum. To take a gateway out, use `tandem ctl gateways disable`.
         reload max_calls: Option<u32> = None, optional_between(1, u32::MAX, 300);
@@ -121,7 +126,7 @@ section! {
     /// A limit for calls ([routing](routing.md#limits)). With `networks`, it counts all calls that come from them; without, the calls of the
     /// rules that name it. The name is the identity of a limit: a reload keeps its calls.
     CallLimit {
-        /// Its name. `overall`, `source` and `subscriber` are reserved for the limits in `[call_limits]`.
+        /// Its name. `overall`, `source` and `subscriber` are reserved for the limits in `[call_limits]`, `none` for rules.
         reload name: String = "customer-7".to_owned(), required();
 
         /// Names of `[[network]]` sections, networks and addresses. A call counts towards the smallest network that contains its source.
@@ -226,7 +231,8 @@ section! {
         /// all the same use what the rule gives, such as a gateway. If omitted, as without rules.
         reload authenticate: Option<Authentication> = None, optional(Some(Authentication::Digest));
 
-        /// Name of a `[[limit]]` without networks that the calls of this rule count towards.
+        /// Name of a `[[limit]]` without networks that the calls of this rule count towards. With `"none"`, its calls pass all limits and
+        /// count for none, also those of their network, their subscriber and all calls: for emergency calls.
         reload limit: Option<String> = None, optional(Some("customer-7".to_owned()));
 
         /// Number of characters to remove at the beginning of the user of the Request-URI.
@@ -251,7 +257,8 @@ choice! {
     RuleDecision {
         /// What happens to the request. `"local"`: it goes the ordinary way (registrar, location service, `proxy.outbound`), with what else
         /// the rule says. `"refuse"`: it is answered with `status`. `"redirect"`: it is answered 302. `"group"`: it goes to a gateway group.
-        /// `"prefixes"`: the called number decides. `"stateless"`: it is forwarded without a transaction.
+        /// `"prefixes"`: the called number decides. `"stateless"`: it is forwarded without a transaction. `"balance"`: it goes to a gateway
+        /// of a group without a transaction.
         reload action = {
             /// The ordinary way.
             Local = "local",
@@ -265,6 +272,8 @@ choice! {
             Prefixes(ByPrefix) = "prefixes",
             /// Without a transaction.
             Stateless(Stateless) = "stateless",
+            /// Without a transaction, to a gateway group.
+            Balance(Balance) = "balance",
         }
     }
 }
@@ -310,8 +319,18 @@ section! {
 section! {
     /// The next hop of a rule.
     Stateless {
-        /// SIP URI of the next hop.
+        /// SIP URI of the next hop. Requests of trusted peers are forwarded without a transaction
+        /// ([routing](routing.md#stateless-forwarding)).
         reload stateless: String = "sip:192.0.2.9:5060".to_owned(), required();
+    }
+}
+
+section! {
+    /// The group of a rule that balances.
+    Balance {
+        /// Name of a `[[group]]` with the algorithm `rendezvous`. All requests of a call go to one gateway, without a transaction
+        /// ([routing](routing.md#stateless-forwarding)).
+        reload group: String = "cores".to_owned(), required();
     }
 }
 
@@ -320,7 +339,8 @@ choice! {
     /// ([routing](routing.md#prefixes)). It is read at the start, at each reload, and on `tandem ctl prefixes reload`, which replaces it as
     /// a whole while calls run. If a row is wrong, nothing changes, and the message names all wrong rows.
     Prefixes {
-        /// Where the prefixes come from.
+        /// Where the prefixes come from. `"kamailio"` reads a table of its module `mtree` or `pdt`
+        /// ([from Kamailio](from-kamailio.md#prefixes-from-mtree-and-pdt)).
         reload source = {
             /// There are none.
             None = "none",
@@ -328,6 +348,8 @@ choice! {
             File(PrefixFile) = "file",
             /// The database of `database.url`.
             Database(PrefixColumns) = "database",
+            /// A table of Kamailio in that database.
+            Kamailio(KamailioPrefixes) = "kamailio",
         }
     }
 }

@@ -7,6 +7,7 @@ use super::host_value::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,
 };
+use super::kamailio_sections::Dispatcher;
 use super::keyword::{
     CallLines, Durability, LogFormat, LogLevel, RecordedFailures, StrangerMethod,
 };
@@ -85,6 +86,9 @@ section! {
 
         /// Groups of gateways.
         section group: Vec<GatewayGroup>;
+
+        /// Gateways of a Kamailio.
+        section dispatcher: Dispatcher;
 
         /// Limits for calls.
         section limit: Vec<CallLimit>;

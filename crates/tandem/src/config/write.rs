@@ -1,6 +1,7 @@
 //! Writes a configuration as TOML, and compares two configurations.
 use super::Loaded;
 use super::catalogue::{Changes, Chapter, chapters};
+use super::gateway_account::Password;
 use super::redis_url::RedisUrl;
 use super::section::{Section, Value, Values, differences};
 use super::sections::Configuration;
@@ -23,6 +24,10 @@ impl Configuration {
         let mut shown = self.clone();
         shown.database.url = self.database.url.shown();
         shown.events.publish = self.events.publish.as_ref().map(RedisUrl::shown);
+        for gateway in &mut shown.gateway {
+            let password = &mut gateway.account.password;
+            *password = password.as_ref().map(Password::shown);
+        }
         if !self.trace.hep_key.is_empty() {
             "…".clone_into(&mut shown.trace.hep_key);
         }

@@ -1,14 +1,16 @@
-//! The routing policy in force, and how the next one replaces it: on a reload of the configuration, and on a reload of the prefixes alone.
+//! The routing policy in force, and how the next one replaces it: on a reload of the configuration, and on a reload of prefixes and gateways
+//! alone.
 use super::order::Undelivered;
 use super::running::Running;
 use super::state::Control;
 use crate::calls;
-use crate::config::{self, Configuration, PolicyError, Prefixes};
-use crate::prefixes::{self, PrefixError};
+use crate::config::{self, Configuration, Dispatcher, PolicyError, Prefixes, Routes};
+use crate::prefixes::PrefixError;
+use crate::routes::{self, ReadRoutes};
 use prometheus_client::metrics::counter::Counter;
 use sip_elements::{ControlMessage, Settings};
 use sip_routing::Policy;
-use sip_routing::prefix::PrefixTable;
+use sip_routing::gateway::Descriptions;
 use sip_transport::{Listener, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -32,6 +34,11 @@ pub enum PolicyReloadError {
     /// There is nothing to read.
     #[error("`prefixes.source` is \"none\": there are no prefixes to read")]
     NoSource,
+    /// There is no table of gateways.
+    #[error(
+        "`dispatcher.source` is \"none\": all gateways are in the configuration file, which `config.reload` reads"
+    )]
+    NoDispatcher,
     /// The workers not named here have the new policy.
     #[error(transparent)]
     Undelivered(#[from] Undelivered),
@@ -47,19 +54,13 @@ impl PolicyReloadError {
     }
 }
 
-/// A prefix table.
-#[derive(Debug)]
-pub(crate) struct ReadTable {
-    pub(crate) table: Arc<PrefixTable>,
-    /// When it was read, and how long that took; `None` if there is no source.
-    pub(crate) read: Option<(Time, Duration)>,
-}
-
 /// The policy of a new configuration.
 #[derive(Debug)]
 pub(super) struct NextPolicy {
     policy: Arc<Policy>,
-    /// As in [`ReadTable`].
+    /// The gateways of it that are not in the file.
+    gateways: Arc<Descriptions>,
+    /// When the prefixes were read, and how long that took; `None` if there are none.
     read: Option<(Time, Duration)>,
 }
 
@@ -68,15 +69,37 @@ impl NextPolicy {
         configuration: &Configuration,
         running: &Running,
         present: &Policy,
-        prefixes: ReadTable,
+        read: TimedRoutes,
     ) -> Result<Self, PolicyError> {
-        let ReadTable { table, read } = prefixes;
-        let policy = config::policy(configuration, &running.listeners, table, Some(present))?;
+        let TimedRoutes { routes, read, .. } = read;
+        let gateways = Arc::clone(&routes.gateways);
+        let policy = config::policy(configuration, &running.listeners, routes, Some(present))?;
         Ok(Self {
             policy: Arc::new(policy),
+            gateways,
             read,
         })
     }
+}
+
+/// Routes that were read.
+#[derive(Debug)]
+pub(crate) struct TimedRoutes {
+    pub(crate) routes: Routes,
+    /// When they were read, and how long that took; `None` if there are no prefixes.
+    pub(crate) read: Option<(Time, Duration)>,
+    notes: Vec<String>,
+}
+
+/// What a reload of gateways has read.
+#[derive(Debug)]
+pub struct ReloadedGateways {
+    /// Gateways of the table.
+    pub gateways: usize,
+    /// Groups of the table.
+    pub groups: usize,
+    /// What could not be carried over.
+    pub notes: Vec<String>,
 }
 
 /// What happened to the prefix table.
@@ -119,21 +142,32 @@ impl PrefixCounters {
 }
 
 impl Control {
-    /// Reads the prefixes of a configuration.
+    /// Reads the gateways and prefixes of a configuration that are not in its file.
     ///
     /// # Errors
-    /// Why there is no table.
-    pub(crate) async fn read_prefixes(
+    /// Why there are none.
+    pub(crate) async fn read_routes(
         &self,
         configuration: &Configuration,
         store: &Store,
-    ) -> Result<ReadTable, PrefixError> {
+    ) -> Result<TimedRoutes, PrefixError> {
         let (at, begun) = (self.clock.now(), Instant::now());
-        let table = prefixes::read(configuration, store).await?;
+        let ReadRoutes { routes, notes } = routes::read(configuration, store).await?;
         let took = begun.elapsed();
+        for note in &notes {
+            warn!("{note}");
+        }
+        if configuration.dispatcher != Dispatcher::None {
+            let (gateways, groups) = (&routes.gateways.gateways, &routes.gateways.groups);
+            info!(
+                gateways = gateways.len(),
+                groups = groups.len(),
+                "read the table of gateways"
+            );
+        }
         let has_source = configuration.prefixes != Prefixes::None;
         if has_source {
-            let (prefixes, bytes) = (table.len(), table.bytes());
+            let (prefixes, bytes) = (routes.prefixes.len(), routes.prefixes.bytes());
             info!(
                 prefixes,
                 bytes,
@@ -141,9 +175,10 @@ impl Control {
                 took.as_millis()
             );
         }
-        Ok(ReadTable {
-            table: Arc::new(table),
+        Ok(TimedRoutes {
+            routes,
             read: has_source.then_some((at, took)),
+            notes,
         })
     }
 
@@ -160,8 +195,8 @@ impl Control {
         settings
     }
 
-    /// The policy of a new configuration. Its prefixes are read again. While the database is away, prefixes from the same table stay in use,
-    /// so that a reload of other settings does not depend on the database.
+    /// The policy of a new configuration. Its gateways and prefixes are read again. While the database is away, those from the same tables
+    /// stay in use, so that a reload of other settings does not depend on the database.
     ///
     /// # Errors
     /// Why there is no policy.
@@ -171,19 +206,27 @@ impl Control {
         running: &Running,
     ) -> Result<NextPolicy, PolicyReloadError> {
         let present = running.policy.load_full();
-        let prefixes = match self.read_prefixes(fresh, &running.store).await {
-            Err(error)
-                if error.is_temporary() && fresh.prefixes == self.configuration.load().prefixes =>
-            {
-                warn!(%error, "cannot read the prefixes; those that were read last stay in use");
-                ReadTable {
-                    table: Arc::clone(&present.prefixes),
+        let read = match self.read_routes(fresh, &running.store).await {
+            Err(error) if error.is_temporary() && self.has_same_sources(fresh) => {
+                warn!(%error, "cannot read the routes; those that were read last stay in use");
+                TimedRoutes {
+                    routes: Routes {
+                        gateways: self.read_gateways.load_full(),
+                        prefixes: Arc::clone(&present.prefixes),
+                    },
                     read: self.counters.prefixes.last(),
+                    notes: Vec::new(),
                 }
             }
             read => read?,
         };
-        Ok(NextPolicy::new(fresh, running, &present, prefixes)?)
+        Ok(NextPolicy::new(fresh, running, &present, read)?)
+    }
+
+    /// Whether a configuration reads its routes from where those in use are from.
+    fn has_same_sources(&self, fresh: &Configuration) -> bool {
+        let present = self.configuration.load();
+        fresh.prefixes == present.prefixes && fresh.dispatcher == present.dispatcher
     }
 
     /// Sends settings with a policy to all workers. The policy is the one in force even if some workers do not take it, because the others
@@ -202,6 +245,7 @@ impl Control {
         let settings = ControlMessage::Settings(Arc::new(settings));
         let delivered = self.order(running, &settings).await;
         self.counters.prefixes.replace(next.read);
+        self.read_gateways.store(next.gateways);
         let replaced = running.policy.swap(next.policy);
         tokio::spawn(release(replaced));
         delivered
@@ -229,14 +273,55 @@ impl Control {
         if configuration.prefixes == Prefixes::None {
             return Err(PolicyReloadError::NoSource);
         }
-        let prefixes = self.read_prefixes(&configuration, &running.store).await?;
-        let present = running.policy.load_full();
-        let count = prefixes.table.len();
-        let next = NextPolicy::new(&configuration, running, &present, prefixes)?;
-        let _no_other_orders = self.orders.lock().await;
-        self.order_settings(running, &configuration, next).await?;
+        self.replace_routes(running, &configuration).await?;
         self.counters.prefixes.reloads.inc();
-        Ok(count)
+        Ok(running.policy.load().prefixes.len())
+    }
+
+    /// Reads the table of gateways again, and the prefixes, which may name its groups. Replaces both in all workers, or changes nothing.
+    ///
+    /// # Errors
+    /// Why nothing changed; or [`PolicyReloadError::Undelivered`].
+    pub async fn reload_gateways(
+        &self,
+        running: &Running,
+    ) -> Result<ReloadedGateways, PolicyReloadError> {
+        let _one_at_a_time = self.reloads.lock().await;
+        let configuration = self.configuration.load_full();
+        if configuration.dispatcher == Dispatcher::None {
+            return Err(PolicyReloadError::NoDispatcher);
+        }
+        match self.replace_routes(running, &configuration).await {
+            Ok(notes) => {
+                let read = self.read_gateways.load();
+                let (gateways, groups) = (read.gateways.len(), read.groups.len());
+                info!("reloaded {gateways} gateways in {groups} groups");
+                Ok(ReloadedGateways {
+                    gateways,
+                    groups,
+                    notes,
+                })
+            }
+            Err(problem) => {
+                error!("reload of the gateways: {problem}");
+                Err(problem)
+            }
+        }
+    }
+
+    /// Reads the routes of the configuration in force again, and replaces them in all workers. Returns what could not be carried over.
+    async fn replace_routes(
+        &self,
+        running: &Running,
+        configuration: &Configuration,
+    ) -> Result<Vec<String>, PolicyReloadError> {
+        let mut read = self.read_routes(configuration, &running.store).await?;
+        let notes = std::mem::take(&mut read.notes);
+        let present = running.policy.load_full();
+        let next = NextPolicy::new(configuration, running, &present, read)?;
+        let _no_other_orders = self.orders.lock().await;
+        self.order_settings(running, configuration, next).await?;
+        Ok(notes)
     }
 }
 

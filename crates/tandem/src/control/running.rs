@@ -74,11 +74,13 @@ impl Running {
         pending + counters.unsaved.get()
     }
 
-    /// Number of requests that wait for a final response, the control plane or a save, plus answered calls that wait for their ACK.
+    /// Number of requests that wait for a final response, the control plane or a save, plus answered calls that wait for their ACK
+    /// and bindings at gateways that are being removed.
     pub fn in_progress(&self) -> u64 {
         self.sip(|worker| &worker.response_contexts)
             + self.sip(|worker| &worker.parked)
             + self.sip(|worker| &worker.held_answers)
             + self.sip(|worker| &worker.unacknowledged)
+            + self.sip(|worker| &worker.registrations_leaving)
     }
 }

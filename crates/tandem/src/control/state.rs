@@ -13,6 +13,7 @@ use crate::config::Configuration;
 use crate::trace::Traces;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
+use sip_routing::gateway::Descriptions;
 use sip_runtime::Clock;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Control {
     pub(crate) dialog_answers: DialogAnswers,
     /// The group of the database that is part of `proxy.trusted_peers`.
     pub(crate) trusted_group: ArcSwapOption<TrustedGroup>,
+    /// The gateways in use that the database names.
+    pub(crate) read_gateways: ArcSwap<Descriptions>,
     pub(super) lifecycle: ArcSwap<Lifecycle>,
     pub(super) log: Option<LogControl>,
     /// Serializes orders to the workers.
@@ -82,6 +85,7 @@ impl Control {
             obstacle: ArcSwapOption::empty(),
             dialog_answers: DialogAnswers::default(),
             trusted_group: ArcSwapOption::empty(),
+            read_gateways: ArcSwap::default(),
             lifecycle: ArcSwap::default(),
             log,
             orders: Mutex::default(),

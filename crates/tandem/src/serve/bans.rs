@@ -1,7 +1,8 @@
-//! Logs failures and bans, and removes expired bans.
+//! Logs what the workers notice, such as failures and bans, and removes expired bans.
 //!
 //! The lines are an interface: `deploy/fail2ban` parses them. The data plane escapes names in them, and limits the lines per source and
 //! window.
+use super::registrations;
 use super::upkeep::ticks;
 use crate::control::{Control, Running};
 use sip_elements::bans::{Notice, Offence};
@@ -46,6 +47,7 @@ fn write(notice: &Notice, now: sip_transport::Time) {
                 warn!(%source, user = %failure.user, %reason, %call_id, "auth failed");
             }
         }
+        Notice::Registration(notice) => registrations::write(notice),
         Notice::Banned(ban) => {
             warn!(source = %ban.source, seconds = (ban.until - now).as_secs(), "banned");
         }

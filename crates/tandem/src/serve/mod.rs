@@ -7,6 +7,7 @@ mod bindings;
 mod changed_subscribers;
 mod dialogs;
 mod questions;
+mod registrations;
 mod saved_dialogs;
 mod saver;
 mod server;

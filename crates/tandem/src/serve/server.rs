@@ -9,7 +9,7 @@ use super::{at_rest, banner, bans, upkeep};
 use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
-use crate::control::{Control, LogControl, ReadTable, Running, service_manager};
+use crate::control::{Control, LogControl, Running, TimedRoutes, service_manager};
 use crate::trace;
 use crate::warnings::dangerous_settings;
 use anyhow::{Error, anyhow};
@@ -94,9 +94,9 @@ impl Server {
         let answers = control.dialog_answers.sender.clone();
         let copies = Arc::clone(&control.traces.queue);
         let (queues, questions, notices) = questions::queues(calls, dialogs, answers, copies);
-        let prefixes = read_prefixes(&control, &at_rest.store).await?;
+        let read = read_routes(&control, &at_rest.store).await?;
         let parts = Parts {
-            prefixes: prefixes.table,
+            routes: read.routes,
             store: at_rest.store,
             tls,
             shared: Arc::new(at_rest.shared),
@@ -221,13 +221,15 @@ fn upkeep_tasks(responder: &Responder, taken_over: Option<TakenOver>) -> Vec<Joi
     tasks
 }
 
-/// Reads the prefixes that the configuration in force names.
-async fn read_prefixes(control: &Control, store: &Store) -> anyhow::Result<ReadTable> {
+/// Reads the gateways and prefixes that the configuration in force names.
+async fn read_routes(control: &Control, store: &Store) -> anyhow::Result<TimedRoutes> {
     // With the trusted peers of the database.
     let configuration = control.configuration.load_full();
-    let read = control.read_prefixes(&configuration, store).await;
+    let read = control.read_routes(&configuration, store).await;
     let read = read.map_err(|error| anyhow!(error.lines().join("\n")))?;
     control.counters.prefixes.replace(read.read);
+    let gateways = Arc::clone(&read.routes.gateways);
+    control.read_gateways.store(gateways);
     Ok(read)
 }
 

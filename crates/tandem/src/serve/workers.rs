@@ -1,14 +1,13 @@
 //! Starts the data plane: sockets, threads, and a node for each worker.
 use super::questions::ControlQueues;
 use super::saved_dialogs::SavedDialogs;
-use crate::config::{self, Configuration};
+use crate::config::{self, Configuration, Routes};
 use crate::control::{Control, Running};
 use crate::descriptors::{self, Room, shortage};
 use anyhow::{Context as _, anyhow};
 use arc_swap::ArcSwap;
 use sip_elements::metrics::WorkerMetrics;
 use sip_elements::{ControlMessage, Exchange, ExchangeOptions, Shared};
-use sip_routing::prefix::PrefixTable;
 use sip_runtime::tls::SharedTls;
 use sip_runtime::{Admission, Runtime, SharedPeerPolicy, StreamOptions};
 use sip_transport::{Listener, Time};
@@ -26,7 +25,7 @@ pub(super) struct Parts<'a> {
     pub(super) listeners: Vec<Listener>,
     /// Number of restored bindings.
     pub(super) restored: u64,
-    pub(super) prefixes: Arc<PrefixTable>,
+    pub(super) routes: Routes,
     /// The calls in progress before the restart. The workers take them.
     pub(super) dialogs: &'a mut SavedDialogs,
 }
@@ -56,7 +55,7 @@ pub(super) fn start(
         shared,
         listeners,
         restored,
-        prefixes,
+        routes,
         dialogs,
     } = parts;
     let configuration = control.configuration.load();
@@ -69,7 +68,7 @@ pub(super) fn start(
     bound_connections(&configuration, listeners.len(), &mut options.streams);
     // The message already names the source of the error.
     let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
-    let policy = config::policy(&configuration, bound.listeners(), prefixes, None)?;
+    let policy = config::policy(&configuration, bound.listeners(), routes, None)?;
     let policy = Arc::new(policy);
     let settings = control.settings(&configuration, bound.listeners(), Arc::clone(&policy));
     let settings = Arc::new(settings);

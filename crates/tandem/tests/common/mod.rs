@@ -235,13 +235,27 @@ impl Phone {
     }
 
     pub fn at(server: SocketAddr, name: &'static str) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        Self::between("127.0.0.1", server, name)
+    }
+
+    /// A phone at this address of loopback.
+    pub fn from(server: &Server, address: &str, name: &'static str) -> Self {
+        Self::between(address, server.running().listeners[0].address, name)
+    }
+
+    fn between(address: &str, server: SocketAddr, name: &'static str) -> Self {
+        let socket = UdpSocket::bind((address, 0)).expect("a socket");
         socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Self {
             socket,
             server,
             name,
         }
+    }
+
+    /// The same phone, at another server.
+    pub fn to(self, server: SocketAddr) -> Self {
+        Self { server, ..self }
     }
 
     pub fn address(&self) -> SocketAddr {

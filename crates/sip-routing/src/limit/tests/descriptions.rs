@@ -91,13 +91,13 @@ fn names_are_unique_and_not_reserved() {
         "limit 1 of the rules has no name; give it one",
     );
     for (name, meaning) in [
-        ("overall", "all calls"),
-        ("source", "each source address"),
-        ("subscriber", "each subscriber"),
+        ("overall", "the limit of all calls"),
+        ("source", "the limit of each source address"),
+        ("subscriber", "the limit of each subscriber"),
+        ("none", "rules whose calls pass all limits"),
     ] {
-        let expected = format!(
-            r#"the name "{name}" is reserved for the limit of {meaning}; choose another name"#
-        );
+        let expected =
+            format!(r#"the name "{name}" is reserved for {meaning}; choose another name"#);
         check(&description(vec![], rules(name)), &expected);
     }
 }

@@ -4,6 +4,7 @@ use super::super::action::{Action, Decision, Reference, Refusal};
 use super::super::description::RefusalDescription;
 use super::super::mistake::Problem;
 use super::{Compiler, is_line};
+use crate::limit::EXEMPT;
 use sip_message::{Scheme, Uri};
 use sip_transport::selection::Destination;
 
@@ -17,7 +18,7 @@ impl Compiler<'_> {
     pub(super) fn action(&mut self) -> Option<Action> {
         let decision = self.decision();
         let limit = self.description.limit.as_deref();
-        let limit = limit.and_then(|name| self.reference("limit", name, self.known.limits));
+        let limit = limit.and_then(|name| self.limit(name));
         let header_edits = self.header_edits();
         let number_edit = self.number_edit();
         Some(Action {
@@ -29,6 +30,14 @@ impl Compiler<'_> {
         })
     }
 
+    fn limit(&mut self, name: &str) -> Option<Reference> {
+        if name == EXEMPT {
+            let (name, index) = (name.into(), self.known.limits.len());
+            return Some(Reference { name, index });
+        }
+        self.reference("limit", name, self.known.limits)
+    }
+
     fn decision(&mut self) -> Option<Decision> {
         let description = self.description;
         let keys = [
@@ -38,6 +47,7 @@ impl Compiler<'_> {
             ("prefixes", description.prefixes.is_some()),
             ("local", description.local),
             ("stateless", description.stateless.is_some()),
+            ("balance", description.balance.is_some()),
         ];
         let present = keys.iter().filter(|(_, is_present)| *is_present);
         let present: Vec<&'static str> = present.map(|(key, _)| *key).collect();
@@ -53,9 +63,12 @@ impl Compiler<'_> {
             return self.redirection();
         }
         if let Some(name) = &description.group {
-            return self
-                .reference("group", name, self.known.groups)
-                .map(Decision::Group);
+            let reference = self.reference("group", name, self.known.groups);
+            return reference.map(Decision::Group);
+        }
+        if let Some(name) = &description.balance {
+            let reference = self.reference("group", name, self.known.groups);
+            return reference.map(Decision::Balance);
         }
         if let Some(name) = &description.prefixes {
             let reference = self.reference("prefixes", name, self.known.prefixes);

@@ -96,7 +96,7 @@ impl Index {
             }
         };
         if let Some(sets) = &self.methods {
-            add(sets.get(facts.request.method().label_index()).copied());
+            add(sets.get(facts.method().label_index()).copied());
         }
         if let Some(sets) = &self.protocols {
             add(sets.get(facts.protocol as usize).copied());

@@ -37,6 +37,13 @@ impl Traffic {
                 "{sockets} sockets per worker are too many: --ports times --addresses must be at most 65,535"
             );
         }
+        if let Some(first) = self.first_port
+            && (self.workers > 1 || u32::from(first) + u32::from(self.ports) > 65_536)
+        {
+            bail!(
+                "--first-port requires --workers 1, and --ports ports from it on that are at most 65535"
+            );
+        }
         let is_churn = matches!(self.profile, ProfileCommand::TlsChurn { .. });
         let is_scan = matches!(self.profile, ProfileCommand::Scan(_));
         if is_scan && self.protocol() != Protocol::Udp {

@@ -102,6 +102,10 @@ pub struct Traffic {
     /// Number of consecutive local addresses for the phones.
     #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     addresses: u16,
+    /// Local port of the first socket; the other sockets have the ports after it (default: free ports). Gateways of the server can then be
+    /// addresses of the phones. Requires one worker.
+    #[arg(long, global = true, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    first_port: Option<u16>,
     /// First local address of the phones (default: the one that routes to the server).
     #[arg(long, global = true, value_name = "ADDRESS")]
     from: Option<IpAddr>,
@@ -280,6 +284,13 @@ impl Traffic {
                 expires: self.expires,
                 most: self.most,
                 order: self.order,
+                asks_phones: matches!(
+                    self.profile,
+                    ProfileCommand::Options {
+                        to_phones: true,
+                        ..
+                    }
+                ),
             },
             warm_up: self
                 .warm_up
@@ -325,6 +336,7 @@ impl Traffic {
             first: self.from.map_or_else(|| own_address(self.server), Ok)?,
             addresses: self.addresses,
             ports: self.ports,
+            first_port: self.first_port.unwrap_or(0),
             workers: self.workers,
             cpus: self.cpus.clone(),
             polls: self.busy_poll,

@@ -13,8 +13,15 @@ const USUAL_RATE: f64 = 100.0;
 /// The profiles, each with its own options.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ProfileCommand {
-    /// Send OPTIONS to the server itself.
-    Options(Pace),
+    /// Send OPTIONS to the server itself, or through it.
+    Options {
+        /// Rate of requests.
+        #[command(flatten)]
+        pace: Pace,
+        /// Send each request to another phone, through the server.
+        #[arg(long)]
+        to_phones: bool,
+    },
     /// Send NOTIFY keep-alives.
     KeepAlive(Pace),
     /// Send REGISTER.
@@ -138,7 +145,7 @@ impl ProfileCommand {
     /// Whether the profile is the same traffic at any rate, so that a rate can be searched.
     pub(crate) const fn has_rate(&self) -> bool {
         match self {
-            Self::Options(_)
+            Self::Options { .. }
             | Self::KeepAlive(_)
             | Self::Register(_)
             | Self::Echo(_)
@@ -156,7 +163,7 @@ impl ProfileCommand {
     /// The name in reports.
     pub(super) const fn name(&self) -> &'static str {
         match self {
-            Self::Options(_) => "options",
+            Self::Options { .. } => "options",
             Self::KeepAlive(_) => "keep-alive",
             Self::Register(_) => "register",
             Self::Call { .. } => "call",
@@ -174,7 +181,7 @@ impl ProfileCommand {
     /// The pace of a profile whose units may also begin in a closed loop.
     pub(super) const fn pace(&self) -> Option<&Pace> {
         match self {
-            Self::Options(pace)
+            Self::Options { pace, .. }
             | Self::KeepAlive(pace)
             | Self::Register(pace)
             | Self::Echo(pace)
@@ -197,7 +204,7 @@ impl ProfileCommand {
             Profile::only(Kind::Call, rate, call)
         };
         match *self {
-            Self::Options(pace) => only(Kind::Options, pace),
+            Self::Options { pace, .. } => only(Kind::Options, pace),
             Self::KeepAlive(pace) => only(Kind::KeepAlive, pace),
             Self::Register(pace) => only(Kind::Register, pace),
             Self::Echo(pace) => only(Kind::Echo, pace),

@@ -134,6 +134,14 @@ pub const METHODS: &[Method] = &[
         }),
     },
     Method {
+        name: "gateways.reload",
+        summary: "Reads the table of gateways of a Kamailio again, and the prefixes, and replaces both or nothing.",
+        params: &[],
+        run: Run::WhenRunning(|control, running, _| {
+            Box::pin(routing::reload_gateways(control, running))
+        }),
+    },
+    Method {
         name: "groups.list",
         summary: "Lists gateway groups with their members.",
         params: &[],

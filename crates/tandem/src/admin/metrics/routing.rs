@@ -1,7 +1,7 @@
 //! The metrics of gateways, limits, rules and prefixes. Names in labels come from the configuration only.
 use super::section::{Metrics, Scrape, Section, ServerMetric};
 use crate::metrics::{Kind, Samples};
-use sip_routing::gateway::{State, Statistics};
+use sip_routing::gateway::{RegistrationState, RegistrationView, State, Statistics};
 use std::fmt;
 
 pub(super) const SECTION: Section = Section {
@@ -75,6 +75,7 @@ const METRICS: &[ServerMetric] = &[
                     ("6xx", global),
                     ("timeout", it.timeouts),
                     ("transport_error", it.transport_errors),
+                    ("unauthorized", it.unauthorized),
                     ("abandoned", it.abandoned),
                 ] {
                     samples.labelled(&[name, outcome], count)?;
@@ -84,7 +85,7 @@ const METRICS: &[ServerMetric] = &[
         },
     )
     .labels(&["gateway", "outcome"])
-    .details("`outcome`: `2xx`, `3xx`, `4xx`, `5xx`, `6xx`, `timeout`, `transport_error`, `abandoned` (cancelled before a final response)"),
+    .details("`outcome`: `2xx`, `3xx`, `4xx`, `5xx`, `6xx`, `timeout`, `transport_error`, `unauthorized` (it did not accept `gateway.username`), `abandoned` (cancelled before a final response)"),
     ServerMetric::family(
         "tandem_gateway_skipped_total",
         Kind::Counter,
@@ -98,6 +99,44 @@ const METRICS: &[ServerMetric] = &[
     )
     .labels(&["gateway", "reason"])
     .details("`reason`: `calls` (`gateway.max_calls`), `rate` (`gateway.calls_per_second`)"),
+    ServerMetric::family(
+        "tandem_gateway_challenges_total",
+        Kind::Counter,
+        "Challenges of each gateway with credentials, by result",
+        |server, samples| {
+            for_each_gateway(server, |name, it| {
+                samples.labelled(&[name, "answered"], it.challenges_answered)?;
+                samples.labelled(&[name, "refused"], it.challenges_refused)
+            })
+        },
+    )
+    .labels(&["gateway", "result"])
+    .details("`result`: `answered`, `refused` (the credentials are wrong, or the challenge cannot be answered). Only with `gateway.username`"),
+    ServerMetric::family(
+        "tandem_gateway_registered",
+        Kind::Gauge,
+        "Whether this server is registered at each gateway with `gateway.register`: 1 or 0",
+        |server, samples| {
+            for_each_registration(server, |name, it| {
+                let is_registered = it.state == RegistrationState::Registered;
+                samples.labelled(&[name], u64::from(is_registered))
+            })
+        },
+    )
+    .labels(&["gateway"]),
+    ServerMetric::family(
+        "tandem_gateway_registrations_total",
+        Kind::Counter,
+        "Attempts to register at each gateway, by result",
+        |server, samples| {
+            for_each_registration(server, |name, it| {
+                samples.labelled(&[name, "succeeded"], it.succeeded)?;
+                samples.labelled(&[name, "failed"], it.failed)
+            })
+        },
+    )
+    .labels(&["gateway", "result"])
+    .details("`result`: `succeeded`, `failed`"),
     ServerMetric::family(
         "tandem_gateway_probes_sent_total",
         Kind::Counter,
@@ -238,6 +277,20 @@ fn for_each_gateway(
     let policy = server.running.policy.load();
     for gateway in policy.gateways.gateways() {
         write(gateway.name(), &gateway.view(now).statistics)?;
+    }
+    Ok(())
+}
+
+fn for_each_registration(
+    server: &Scrape,
+    mut write: impl FnMut(&str, &RegistrationView<'_>) -> fmt::Result,
+) -> fmt::Result {
+    let now = server.control.clock.now();
+    let policy = server.running.policy.load();
+    for gateway in policy.gateways.gateways() {
+        if let Some(registration) = gateway.registration_view(now) {
+            write(gateway.name(), &registration)?;
+        }
     }
     Ok(())
 }

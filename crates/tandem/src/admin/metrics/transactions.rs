@@ -80,6 +80,12 @@ const METRICS: &[ServerMetric] = &[
     )
     .details("Created = ended + live"),
     ServerMetric::counter(
+        "tandem_forwarded_statelessly_total",
+        "Requests forwarded without a transaction, as a routing rule says",
+        |server| server.running.sip(|worker| &worker.forwarded_statelessly),
+    )
+    .details("Each retransmission counts"),
+    ServerMetric::counter(
         "tandem_off_limits_total",
         "Requests whose target was off limits",
         |server| server.running.sip(|worker| &worker.off_limits),

@@ -1,6 +1,6 @@
 //! What is wrong with networks, gateways, groups, limits and rules, and what valid ones mean.
 use super::{mistakes, parse};
-use crate::config::{self, OwnListener, PolicyError};
+use crate::config::{self, OwnListener, PolicyError, Routes};
 use sip_message::Message;
 use sip_routing::Policy;
 use sip_routing::gateway::{
@@ -9,7 +9,6 @@ use sip_routing::gateway::{
 };
 use sip_routing::limit::{Call, Limit, Scope};
 use sip_routing::numbering::{NumberFormat, NumberingPlan, PlainNumbers};
-use sip_routing::prefix::PrefixTable;
 use sip_routing::rule::{Decision, Facts};
 use sip_transport::{ListenerId, Protocol, Time};
 use std::sync::Arc;
@@ -44,6 +43,28 @@ const WRONG: &[(&str, &str)] = &[
         "[[gateway]]\nname = \"a\"\ndestination = \"192.0.2.10:5060\"",
         "3:15: `gateway[0].destination = \"192.0.2.10:5060\"`: must be a SIP URI, such as \"sip:192.0.2.9:5060\" or \
          \"sip:trunk.example.net;transport=tcp\" (add the scheme: \"sip:192.0.2.10:5060\")",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"trunk\"",
+        "4:12: `gateway[0].username`: requires `password`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nregister_contact = \"a\"",
+        "4:20: `gateway[0].register_contact`: requires `register`",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"a\\\"b\"\npassword = \"p\"",
+        "4:12: `gateway[0].username = \"a\\\"b\"`: must be 1 to 128 characters without quotes, backslashes and control characters",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nregister = \"4930@carrier.example\"",
+        "4:12: `gateway[0].register = \"4930@carrier.example\"`: must be a SIP URI with a user and without parameters, such as \
+         \"sip:4930123@trunk.example.net\" (add the scheme: \"sip:4930@carrier.example\")",
+    ),
+    (
+        "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nusername = \"a\"\npassword = { fiel = \"x\" }",
+        "5:12: `gateway[0].password`: must be a password, or a table with the file that contains it, such as \
+         { file = \"/etc/tandem/carrier.secret\" } (unknown key `fiel`: did you mean `file`?)",
     ),
     (
         "[[gateway]]\nname = \"a\"\ndestination = \"sip:192.0.2.10\"\nmax_calls = 0",
@@ -166,7 +187,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[rule]]\nname = \"a\"\ngroup = \"berlin\"",
-        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"`",
+        "3:1: unknown key `group` in [[rule]]: it requires `action = \"group\"` or `action = \"balance\"`",
     ),
     (
         "[[rule]]\nname = \"a\"\naction = \"prefixes\"\nprefixes = \"retail\"",
@@ -236,6 +257,23 @@ fn all_mistakes_of_all_gateways_groups_and_rules_are_reported_at_once() {
         "19:9: rule \"two\": limit: \"x\" is unknown; the configuration has none",
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_balanced_group_must_choose_by_the_call_alone() {
+    let with = |algorithm: &str| {
+        mistakes(&format!(
+            "{GATEWAY}[[group]]\nname = \"g\"\nalgorithm = \"{algorithm}\"\nmembers = [\"a\"]\n\
+             [[rule]]\nname = \"r\"\naction = \"balance\"\ngroup = \"g\"\n"
+        ))
+    };
+    assert_eq!(with("rendezvous"), [""; 0]);
+    assert_eq!(
+        with("round_robin"),
+        [
+            "11:9: `rule[0].group`: the algorithm of group \"g\" must be \"rendezvous\": without a transaction, all requests of a call must go to the same gateway"
+        ]
+    );
 }
 
 const FULL: &str = r#"
@@ -328,7 +366,7 @@ transport = ["udp", "tcp"]
 fn policy(text: &str, previous: Option<&Policy>) -> Result<Policy, PolicyError> {
     let configuration = parse(text).expect("it is right");
     let listeners = config::listeners(&configuration).expect("there are addresses");
-    config::policy(&configuration, &listeners, Arc::default(), previous)
+    config::policy(&configuration, &listeners, Routes::default(), previous)
 }
 
 #[test]
@@ -527,9 +565,12 @@ fn a_policy_that_is_wrong_only_on_this_machine_is_refused() {
 fn prefixes_that_were_read_for_other_groups_are_refused() {
     let mut builder = sip_routing::prefix::Builder::new(["both", "gone"]);
     builder.row(1, "", "49", "both;gone");
-    let table: Arc<PrefixTable> = Arc::new(builder.build().expect("a table"));
+    let routes = Routes {
+        prefixes: Arc::new(builder.build().expect("a table")),
+        ..Routes::default()
+    };
     let configuration = parse(FULL).expect("it is right");
-    let refused = config::policy(&configuration, &[], table, None);
+    let refused = config::policy(&configuration, &[], routes, None);
     assert_eq!(
         refused.err().map(|error| error.to_string()).as_deref(),
         Some(
@@ -543,4 +584,37 @@ fn the_routing_sections_are_written_back_as_they_were_read() {
     let configuration = parse(FULL).expect("it is right");
     let written = configuration.to_toml();
     assert_eq!(parse(&written).as_ref(), Ok(&configuration), "{written}");
+}
+
+#[test]
+fn credentials_and_registrations_arrive_and_the_password_is_not_shown() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "s3cret\n").expect("the file is written");
+    for password in [
+        "\"s3cret\"".to_owned(),
+        format!("{{ file = \"{}\" }}", file.display()),
+    ] {
+        let text = format!(
+            "{GATEWAY}username = \"trunk\"\npassword = {password}\nrealm = \"carrier\"\nregister = \"sip:4930@carrier.example\"\n\
+             register_contact = \"line-1\"\nregister_expires = \"10m\"\n"
+        );
+        let loaded = parse(&text).expect("a configuration");
+        let shown = loaded.shown();
+        assert!(!shown.to_toml().contains("s3cret"), "{}", shown.to_toml());
+        assert!(!format!("{loaded:?}").contains("s3cret"));
+        let policy = config::policy(&loaded, &[], Routes::default(), None).expect("a policy");
+        let gateway = policy.gateways.gateway("a").expect("a gateway");
+        let credential = gateway.credential().expect("credentials");
+        assert_eq!(
+            (&*credential.username, &*credential.password),
+            ("trunk", "s3cret")
+        );
+        assert_eq!(credential.realm.as_deref(), Some("carrier"));
+        let registration = gateway.description().registration.as_ref();
+        let registration = registration.expect("a registration");
+        assert_eq!(registration.registrar(), "sip:carrier.example");
+        assert_eq!(registration.contact_user(), "line-1");
+        assert_eq!(registration.expires(), Duration::from_secs(600));
+    }
 }

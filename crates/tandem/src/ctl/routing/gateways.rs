@@ -30,9 +30,15 @@ pub(super) struct Gateway {
     failed: BTreeMap<String, u64>,
     timeouts: u64,
     transport_errors: u64,
+    unauthorized: u64,
     abandoned: u64,
     full: u64,
     rate_limited: u64,
+    /// The user name for its challenges.
+    username: Option<String>,
+    challenges_answered: u64,
+    challenges_refused: u64,
+    registration: Option<Registration>,
     probes_sent: u64,
     probes_answered: u64,
     state_changes: u64,
@@ -56,7 +62,8 @@ impl Gateway {
     }
 
     fn failures(&self) -> u64 {
-        self.failed.values().sum::<u64>() + self.timeouts + self.transport_errors
+        let responses = self.failed.values().sum::<u64>();
+        responses + self.timeouts + self.transport_errors + self.unauthorized
     }
 
     /// What the state is about to become.
@@ -71,6 +78,35 @@ impl Gateway {
             (None, 1.., _) => format!("{state}, misses: {}", self.misses),
             (None, _, 1..) => format!("{state}, answers: {}", self.answers),
             _ => state,
+        }
+    }
+}
+
+/// The registration of the server at a gateway.
+#[derive(Deserialize)]
+struct Registration {
+    address: String,
+    state: String,
+    expires_in: Option<u64>,
+    next_attempt_in: Option<u64>,
+    last_response: Option<u16>,
+    succeeded: u64,
+    failed: u64,
+}
+
+impl Registration {
+    /// What the state is about to become.
+    fn trend(&self) -> String {
+        let mut text = self.state.clone();
+        if let Some(seconds) = self.expires_in {
+            text = format!("{text}, expires in {}", duration(seconds));
+        }
+        if let Some(status) = self.last_response {
+            text = format!("{text}, last response {status}");
+        }
+        match self.next_attempt_in {
+            Some(seconds) => format!("{text}, next attempt in {}", duration(seconds)),
+            None => text,
         }
     }
 }
@@ -125,6 +161,19 @@ impl fmt::Display for Gateway {
         facts.row([&"timeouts", &self.timeouts]);
         facts.row([&"transport errors", &self.transport_errors]);
         facts.row([&"abandoned", &self.abandoned]);
+        if let Some(username) = &self.username {
+            facts.row([&"user name", username]);
+            facts.row([&"challenges answered", &self.challenges_answered]);
+            facts.row([&"challenges refused", &self.challenges_refused]);
+            facts.row([&"unauthorized", &self.unauthorized]);
+        }
+        if let Some(registration) = &self.registration {
+            facts.row([&"registration", &registration.address]);
+            facts.row([&"registration state", &registration.trend()]);
+            let [succeeded, failed] = [registration.succeeded, registration.failed];
+            let attempts = format!("{succeeded} of {} succeeded", succeeded + failed);
+            facts.row([&"registration attempts", &attempts]);
+        }
         facts.row([&"skipped, full", &self.full]);
         facts.row([&"skipped, rate", &self.rate_limited]);
         let probes = format!("{} of {} answered", self.probes_answered, self.probes_sent);
@@ -160,6 +209,24 @@ impl fmt::Display for Changed {
             "{}: {how}; it has {} call{plural}",
             self.gateway, self.live_calls
         )
+    }
+}
+
+/// The result of `gateways.reload`.
+#[derive(Deserialize)]
+pub(super) struct Reloaded {
+    gateways: usize,
+    groups: usize,
+    notes: Vec<String>,
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gateways, groups) = (self.gateways, self.groups);
+        writeln!(formatter, "reloaded {gateways} gateways in {groups} groups")?;
+        self.notes
+            .iter()
+            .try_for_each(|note| writeln!(formatter, "{note}"))
     }
 }
 
@@ -226,7 +293,8 @@ mod tests {
             "name": "berlin-1", "destination": "sip:192.0.2.10", "state": "active", "misses": 0, "answers": 0, "rests_for": null,
             "next_probe_in": 12, "live_calls": 3, "max_calls": 300, "tried": 10, "answered": 6,
             "failed": { "3xx": 0, "4xx": 1, "5xx": 0, "6xx": 0 }, "timeouts": 1, "transport_errors": 1, "abandoned": 1, "full": 2,
-            "rate_limited": 5, "probes_sent": 8, "probes_answered": 7, "state_changes": 1, "rests": 0, "changed_ago": 61,
+            "rate_limited": 5, "unauthorized": 0, "username": null, "challenges_answered": 0, "challenges_refused": 0,
+            "registration": null, "probes_sent": 8, "probes_answered": 7, "state_changes": 1, "rests": 0, "changed_ago": 61,
         });
         for (key, value) in more.as_object().into_iter().flatten() {
             gateway[key] = value.clone();
@@ -265,5 +333,30 @@ b         sip:192.0.2.10  inactive  3            10         6       3        7
             assert_eq!(shown.trend(), expected);
             assert!(shown.to_string().contains(expected), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_registration_shows_when_it_is_refreshed() {
+        let mut registration = json!({
+            "address": "sip:4930@carrier.example", "state": "registered", "expires_in": 90, "next_attempt_in": 45,
+            "last_response": 200, "succeeded": 2, "failed": 1,
+        });
+        let shown = |registration: &Value| {
+            let more = json!({ "username": "trunk", "registration": registration });
+            let shown: Gateway = serde_json::from_value(gateway(&more)).expect("the fields");
+            shown.to_string()
+        };
+        let text = shown(&registration);
+        for line in [
+            "user name",
+            "registered, expires in 1m 30s, last response 200, next attempt in 45s",
+            "2 of 3 succeeded",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        registration["state"] = json!("failed");
+        registration["expires_in"] = Value::Null;
+        registration["last_response"] = Value::Null;
+        assert!(shown(&registration).contains("failed, next attempt in 45s"));
     }
 }

@@ -9,7 +9,7 @@ use super::request::Request;
 use super::watch::Watch;
 use clap::Subcommand;
 use explained::Explained;
-use gateways::{Changed, Gateway, Gateways, Groups};
+use gateways::{Changed, Gateway, Gateways, Groups, Reloaded as ReloadedGateways};
 use limits::{Limits, Rules};
 use prefixes::{Found, Reloaded, Table};
 use serde_json::json;
@@ -50,6 +50,9 @@ pub enum GatewaysCommand {
         /// Name of the gateway.
         name: String,
     },
+    /// Read the table of gateways of a Kamailio again, and the prefixes; replace both or nothing.
+    #[command(after_help = "Examples:\n  tandem ctl gateways reload")]
+    Reload,
 }
 
 /// What to do with gateway groups.
@@ -150,6 +153,9 @@ impl GatewaysCommand {
             }
             Self::Disable { name } => Request::new::<Changed>("gateways.disable", named(name)),
             Self::Enable { name } => Request::new::<Changed>("gateways.enable", named(name)),
+            Self::Reload => {
+                Request::new::<ReloadedGateways>("gateways.reload", json!({})).of_prefixes()
+            }
         }
     }
 }

@@ -55,17 +55,21 @@ pub(in crate::admin::methods) fn explain(
         .unwrap_or_default();
     let (prefixes, groups) = match rule.map(Rule::decision) {
         Some(Decision::Prefixes(table)) => by_prefix(&policy, &table.name, user),
-        Some(Decision::Group(group)) => (Value::Null, vec![group.name.to_string()]),
+        Some(Decision::Group(group) | Decision::Balance(group)) => {
+            (Value::Null, vec![group.name.to_string()])
+        }
         _ => (Value::Null, Vec::new()),
     };
     let groups = groups.iter().filter_map(|name| policy.gateways.group(name));
+    let is_balanced = matches!(rule.map(Rule::decision), Some(Decision::Balance(_)));
+    let rewritten = (!is_balanced).then_some(&*uri);
     Ok(json!({
         "steps": shown.collect::<Vec<_>>(),
         "rule": rule.map(shown_rule),
         "request_uri": String::from_utf8_lossy(&uri),
         "limits": limits(&policy, rule, asked.source),
         "prefixes": prefixes,
-        "groups": groups.map(|group| shown_group(group, asked.call, &uri, now)).collect::<Vec<_>>(),
+        "groups": groups.map(|group| shown_group(group, asked.call, rewritten, now)).collect::<Vec<_>>(),
     }))
 }
 
@@ -81,6 +85,9 @@ fn edited(request: &Message<'_>, rule: Option<&Rule>) -> Vec<u8> {
 
 /// The named limits that the call counts towards.
 fn limits(policy: &Policy, rule: Option<&Rule>, source: IpAddr) -> Vec<String> {
+    if rule.is_some_and(Rule::is_exempt) {
+        return Vec::new();
+    }
     let network = policy.limits.network(source);
     let network = network.map(|limit| limit.name().to_owned());
     let of_rule = rule.and_then(Rule::limit);
@@ -97,7 +104,7 @@ fn by_prefix(policy: &Policy, table: &str, user: &[u8]) -> (Value, Vec<String>) 
 }
 
 /// The members of a group in the order in which the call would try them, then those that it would not try.
-fn shown_group(group: &Group, call: u64, uri: &[u8], now: Time) -> Value {
+fn shown_group(group: &Group, call: u64, uri: Option<&[u8]>, now: Time) -> Value {
     let mut members = Vec::new();
     group.explain(call, now, |gateway, verdict| {
         let verdict = match verdict {
@@ -105,7 +112,7 @@ fn shown_group(group: &Group, call: u64, uri: &[u8], now: Time) -> Value {
             Verdict::LastResort => "last resort",
             Verdict::Skip(why) => why.name(),
         };
-        let called = rewriting::called(gateway, uri);
+        let called = uri.map(|uri| rewriting::called(gateway, uri));
         members.push(json!({ "gateway": gateway.name(), "verdict": verdict, "called": called }));
     });
     json!({ "name": group.name(), "members": members })

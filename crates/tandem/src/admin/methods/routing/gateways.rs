@@ -1,12 +1,12 @@
-//! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable` and `groups.list`.
-use super::{rewriting, unknown};
+//! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable`, `gateways.reload` and `groups.list`.
+use super::{rewriting, unchanged, unknown};
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
 use crate::config::{Keyword as _, NextHop};
-use crate::control::{Control, Running};
+use crate::control::{Control, ReloadedGateways, Running};
 use serde_json::{Value, json};
 use sip_routing::Policy;
-use sip_routing::gateway::{Gateway, GatewayView, Group, State, Statistics};
+use sip_routing::gateway::{Gateway, GatewayView, Group, RegistrationView, State, Statistics};
 use sip_transport::Time;
 use std::sync::Arc;
 use tracing::info;
@@ -93,6 +93,19 @@ pub(in crate::admin::methods) fn enable(
     Ok(json!({ "gateway": gateway.name(), "changed": changed, "live_calls": gateway.live_calls() }))
 }
 
+pub(in crate::admin::methods) async fn reload(
+    control: &Control,
+    running: &Running,
+) -> Result<Value, Failure> {
+    let reloaded = control.reload_gateways(running).await;
+    let ReloadedGateways {
+        gateways,
+        groups,
+        notes,
+    } = reloaded.map_err(|error| unchanged("gateways or prefixes", error))?;
+    Ok(json!({ "gateways": gateways, "groups": groups, "notes": notes }))
+}
+
 pub(in crate::admin::methods) fn groups(control: &Control, running: &Running) -> Value {
     let now = control.clock.now();
     let policy = running.policy.load();
@@ -132,9 +145,12 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         failed: [redirected, client, server, global],
         timeouts,
         transport_errors,
+        unauthorized,
         abandoned,
         full,
         rate_limited,
+        challenges_answered,
+        challenges_refused,
         probes_sent,
         probes_answered,
         state_changes,
@@ -156,13 +172,31 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "failed": { "3xx": redirected, "4xx": client, "5xx": server, "6xx": global },
         "timeouts": timeouts,
         "transport_errors": transport_errors,
+        "unauthorized": unauthorized,
         "abandoned": abandoned,
         "full": full,
         "rate_limited": rate_limited,
+        "username": view.username,
+        "challenges_answered": challenges_answered,
+        "challenges_refused": challenges_refused,
+        "registration": view.registration.as_ref().map(|it| registration(it, now)),
         "probes_sent": probes_sent,
         "probes_answered": probes_answered,
         "state_changes": state_changes,
         "rests": rests,
         "changed_ago": changed_at.map(|changed| (now - changed).as_secs()),
+    })
+}
+
+fn registration(view: &RegistrationView<'_>, now: Time) -> Value {
+    let seconds = |time: Option<Time>| time.map(|time| (time - now).as_secs());
+    json!({
+        "address": view.address,
+        "state": view.state.name(),
+        "expires_in": seconds(view.expires_at),
+        "next_attempt_in": seconds(view.next_attempt),
+        "last_response": view.status,
+        "succeeded": view.succeeded,
+        "failed": view.failed,
     })
 }

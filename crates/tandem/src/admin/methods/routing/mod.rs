@@ -7,13 +7,25 @@ mod rewriting;
 mod rules;
 
 pub(super) use explain::explain;
-pub(super) use gateways::{disable, enable, get, groups, list};
+pub(super) use gateways::{disable, enable, get, groups, list, reload as reload_gateways};
 pub(super) use limits::limits;
 pub(super) use prefixes::{lookup, reload, stats};
 pub(super) use rules::rules;
 
 use crate::admin::failure::{Failure, code};
 use crate::config::nearest;
+use crate::control::PolicyReloadError;
+
+/// The failure of a reload. The rows of the routes called so are wrong.
+fn unchanged(routes: &str, error: PolicyReloadError) -> Failure {
+    match error {
+        PolicyReloadError::Prefixes(_) | PolicyReloadError::Policy(_) => Failure {
+            details: error.lines(),
+            ..Failure::refused(format!("nothing changed: the {routes} have errors"))
+        },
+        other => Failure::refused(other),
+    }
+}
 
 /// The failure of a call that names what does not exist.
 fn unknown<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str>) -> Failure {

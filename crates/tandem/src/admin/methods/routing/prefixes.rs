@@ -1,8 +1,9 @@
 //! The methods `prefixes.lookup`, `prefixes.reload` and `prefixes.stats`.
+use super::unchanged;
 use crate::admin::failure::{Failure, code};
 use crate::admin::methods::arguments::Arguments;
 use crate::config::Prefixes;
-use crate::control::{Control, PolicyReloadError, Running};
+use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_routing::prefix::{Candidate, DEFAULT, Explanation};
 
@@ -38,13 +39,7 @@ pub(in crate::admin::methods) async fn reload(
     running: &Running,
 ) -> Result<Value, Failure> {
     let reloaded = control.reload_prefixes(running).await;
-    let prefixes = reloaded.map_err(|error| match error {
-        PolicyReloadError::Prefixes(_) | PolicyReloadError::Policy(_) => Failure {
-            details: error.lines(),
-            ..Failure::refused("nothing changed: the prefixes have errors")
-        },
-        other => Failure::refused(other),
-    })?;
+    let prefixes = reloaded.map_err(|error| unchanged("prefixes", error))?;
     Ok(json!({
         "prefixes": prefixes,
         "milliseconds": control.counters.prefixes.took().as_millis(),
@@ -77,5 +72,6 @@ fn source(prefixes: &Prefixes) -> Option<String> {
         Prefixes::None => None,
         Prefixes::File(source) => Some(source.file.0.display().to_string()),
         Prefixes::Database(columns) => Some(format!("table {}", columns.table.0)),
+        Prefixes::Kamailio(columns) => Some(format!("table {} of Kamailio", columns.table.0)),
     }
 }

@@ -31,6 +31,7 @@ const fn action(decision: &Decision) -> &'static str {
         Decision::Prefixes(_) => "prefixes",
         Decision::Local => "local",
         Decision::Stateless(_) => "stateless",
+        Decision::Balance(_) => "balance",
     }
 }
 
@@ -42,7 +43,9 @@ fn target(decision: &Decision) -> String {
             None => refusal.status.to_string(),
         },
         Decision::Redirect(contacts) => contacts.join(", "),
-        Decision::Group(reference) | Decision::Prefixes(reference) => reference.name.to_string(),
+        Decision::Group(reference)
+        | Decision::Prefixes(reference)
+        | Decision::Balance(reference) => reference.name.to_string(),
         Decision::Local => String::new(),
         Decision::Stateless(destination) => crate::config::NextHop(destination.clone()).uri(),
     }

@@ -1,15 +1,46 @@
 //! Challenges that a call or a registration has received, and the credentials that answer them (RFC 3261 section 22).
 
-use super::settings::Credential;
-use sip_message::digest::{Account, ClientNonce};
-use sip_message::{Challenge, HeaderName, Message};
+use super::{Account, ClientNonce};
+use crate::{Challenge, HeaderName, Message};
+use std::fmt;
 
 /// The most realms of one call. Challenges of further realms cannot be answered.
 const MOST: usize = 8;
 
+/// A user name and a password. The user name contains neither quotes nor backslashes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The realm that they are for; `None`: any.
+    pub realm: Option<Box<str>>,
+    /// The user name.
+    pub username: Box<str>,
+    /// The password.
+    pub password: Box<str>,
+}
+
+impl Credential {
+    /// The account that answers challenges.
+    pub const fn account(&self) -> Account<'_> {
+        Account {
+            username: self.username.as_bytes(),
+            password: self.password.as_bytes(),
+        }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("realm", &self.realm)
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The challenges of one call or registration.
 #[derive(Debug, Default)]
-pub(crate) struct Wallet(Vec<Held>);
+pub struct Wallet(Vec<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -23,13 +54,13 @@ struct Held {
 }
 
 /// A header field of a request with its value.
-pub(crate) type Line = (HeaderName, Box<[u8]>);
+pub type Line = (HeaderName, Box<[u8]>);
 
 impl Wallet {
     /// Takes the challenges of a 401 or 407. Returns whether sending the request again makes sense: all realms that we have credentials for
     /// have new challenges, and at least one of them. A second challenge for the same credentials means that they are wrong, unless the
     /// nonce is stale or was accepted before.
-    pub(crate) fn take(&mut self, response: &Message<'_>, credentials: &[Credential]) -> bool {
+    pub fn take(&mut self, response: &Message<'_>, credentials: &[Credential]) -> bool {
         for held in &mut self.0 {
             held.is_new = false;
         }
@@ -52,12 +83,16 @@ impl Wallet {
         self.0.iter().any(|held| held.is_new)
     }
 
-    /// Holds the nonce of a challenge. Returns false if the credentials were refused. Of several challenges of one realm, the first counts.
+    /// Holds the nonce of a challenge. Returns false if the credentials were refused. Of several challenges of one realm, the first with the
+    /// strongest algorithm counts.
     fn hold(&mut self, name: HeaderName, nonce: ClientNonce, is_stale: bool) -> bool {
         let realm = nonce.realm();
         let same = |held: &&mut Held| held.name == name && held.nonce.realm() == realm;
         if let Some(held) = self.0.iter_mut().find(same) {
             if held.is_new {
+                if nonce.algorithm() > held.nonce.algorithm() {
+                    held.nonce = nonce;
+                }
                 return true;
             }
             if !held.is_proven && !is_stale {
@@ -76,14 +111,14 @@ impl Wallet {
     }
 
     /// Records that the server accepted the credentials of the last request.
-    pub(crate) fn accepted(&mut self) {
+    pub fn accepted(&mut self) {
         for held in &mut self.0 {
             held.is_proven = true;
         }
     }
 
     /// The header fields with credentials for a request with this method and Request-URI.
-    pub(crate) fn authorize(
+    pub fn authorize(
         &mut self,
         credentials: &[Credential],
         asked: (&[u8], &[u8]),
@@ -92,16 +127,25 @@ impl Wallet {
         let cnonce = format!("{cnonce:016x}");
         let answered = self.0.iter_mut().filter_map(|held| {
             let credential = find(credentials, held.nonce.realm())?;
-            let account = Account {
-                username: credential.username.as_bytes(),
-                password: credential.password.as_bytes(),
-            };
             let mut value = Vec::new();
             held.nonce
-                .authorize(account, asked, cnonce.as_bytes(), &mut value);
+                .authorize(credential.account(), asked, cnonce.as_bytes(), &mut value);
             Some((held.name, value.into()))
         });
         answered.collect()
+    }
+
+    /// Whether it holds no challenge.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The nonce of the only realm, and the header field that answers its challenge; `None` if there are several realms, or none.
+    pub fn only(&self) -> Option<(HeaderName, &ClientNonce)> {
+        match &*self.0 {
+            [held] => Some((held.name, &held.nonce)),
+            _ => None,
+        }
     }
 }
 
@@ -118,7 +162,7 @@ fn find<'c>(credentials: &'c [Credential], realm: &[u8]) -> Option<&'c Credentia
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sip_message::Credentials;
+    use crate::Credentials;
 
     fn credential(realm: Option<&str>) -> Credential {
         Credential {
@@ -169,11 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_supported_challenge_of_a_realm_is_answered() {
+    fn the_first_supported_challenge_with_the_strongest_algorithm_is_answered() {
         let (mut wallet, own) = (Wallet::default(), [credential(None)]);
         let asked = [
             proxy("r", "1", ", algorithm=SHA-512-256"),
+            proxy("r", "4", ", algorithm=MD5"),
             proxy("r", "2", ", algorithm=SHA-256"),
+            proxy("r", "5", ", algorithm=SHA-256"),
             proxy("r", "3", ", algorithm=MD5"),
         ];
         assert!(take(&mut wallet, &own, &asked.each_ref().map(|it| &**it)));
@@ -183,6 +229,15 @@ mod tests {
             .map(|(_, value)| Credentials::parse(value).expect("credentials").nonce)
             .collect();
         assert_eq!(nonces, [b"2"]);
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let shown = format!("{:?}", credential(None));
+        assert!(
+            shown.contains("alice") && !shown.contains("secret"),
+            "{shown}"
+        );
     }
 
     #[test]
