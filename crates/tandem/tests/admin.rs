@@ -230,6 +230,7 @@ fn every_method_is_documented_and_every_documented_example_works() {
              members = [\"berlin-1\"]\n[prefixes]\nsource = \"file\"\nfile = \"{}\"\n",
             prefixes.display()
         ));
+        place.subscribe("alice", "secret").await;
         let (_place, server) = place.start_alone().await;
         let page = page("admin.md");
         let mut shown = BTreeSet::new();

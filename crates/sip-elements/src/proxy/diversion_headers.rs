@@ -70,14 +70,12 @@ fn write_history(patch: &mut Patch<'_, '_>, request: &Message<'_>, path: &[Diver
         .headers()
         .filter(|header| header.name_bytes.eq_ignore_ascii_case(HISTORY_INFO));
     let last = lines.last().map(|header| header.value);
-    let mut index = match last.and_then(last_index) {
-        Some(index) => index.to_vec(),
-        None => {
-            let value = [b"<", request.request_uri(), b">;index=1"].concat();
-            patch.append_raw(HISTORY_INFO, &value);
-            b"1".to_vec()
-        }
-    };
+    let mut index = last.and_then(last_index).unwrap_or_default().to_vec();
+    if index.is_empty() {
+        let value = [b"<", request.request_uri(), b">;index=1"].concat();
+        patch.append_raw(HISTORY_INFO, &value);
+        index.push(b'1');
+    }
     for diversion in path {
         let parent = index.clone();
         index.extend_from_slice(b".1");

@@ -70,6 +70,10 @@ pub(super) struct Diversion {
 
 /// How the call has ended at the phones of the present callee.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of the phones"
+)]
 struct Outcome {
     has_rung: bool,
     is_busy: bool,
@@ -176,23 +180,21 @@ impl Diversions {
     /// Where the callee forwards the call.
     fn forwarded(&self) -> Option<Diversion> {
         let forwarding = self.forwarding()?;
-        let (cause, target) = match &forwarding.always {
-            Some(target) => (Cause::Always, target),
-            None => {
-                let cause = self.outcome.cause()?;
-                let target = match cause {
-                    Cause::Busy => forwarding.busy.as_ref(),
-                    Cause::NoAnswer => forwarding.no_answer.as_ref().map(|it| &it.target),
-                    Cause::NotRegistered => forwarding.not_registered.as_ref(),
-                    Cause::Always | Cause::Redirected => None,
-                };
-                (cause, target?)
-            }
+        let cause = match forwarding.always {
+            Some(_) => Cause::Always,
+            None => self.outcome.cause()?,
+        };
+        let target = match cause {
+            Cause::Always => forwarding.always.as_ref(),
+            Cause::Busy => forwarding.busy.as_ref(),
+            Cause::NoAnswer => forwarding.no_answer.as_ref().map(|it| &it.target),
+            Cause::NotRegistered => forwarding.not_registered.as_ref(),
+            Cause::Redirected => None,
         };
         Some(Diversion {
             by: self.callee.as_ref()?.address.clone(),
             cause,
-            target: target.clone(),
+            target: target?.clone(),
         })
     }
 
