@@ -201,7 +201,7 @@ fn gateway(destination: &str) -> (Agent, String) {
 pub struct Taken {
     invite: ReceivedMessage,
     /// Ends when it is dropped.
-    pub call: Call,
+    _call: Call,
 }
 
 impl Taken {
@@ -245,7 +245,10 @@ pub fn take_one(callees: [&Agent; 2]) -> (usize, Taken) {
 fn answer(incoming: IncomingCall) -> Taken {
     let invite = incoming.invite().clone();
     let call = incoming.accept("v=0\r\n").expect("the caller is there");
-    Taken { invite, call }
+    Taken {
+        invite,
+        _call: call,
+    }
 }
 
 /// Makes a call that this callee takes. Returns both ends.
