@@ -21,7 +21,7 @@ choice! {
             /// There are none.
             None = "none",
             /// The database.
-            Database(DispatcherTable) = "database",
+            Database(Box<DispatcherTable>) = "database",
         }
     }
 }
