@@ -20,8 +20,10 @@ impl Compiler<'_> {
         let limit = limit.and_then(|name| self.reference("limit", name, self.known.limits));
         let header_edits = self.header_edits();
         let number_edit = self.number_edit();
+        let decision = decision?;
+        self.check_edits_are_used(&decision);
         Some(Action {
-            decision: decision?,
+            decision,
             authentication: self.description.authenticate,
             limit,
             header_edits,
