@@ -1,6 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
-use super::diversions::{Callee, Diversions};
+use super::diversions::{Callee, Diversions, Diverter};
 use super::gateways::GatewayRoute;
 use super::places::Places;
 use crate::routing::Target;
@@ -40,24 +40,38 @@ impl CallPolicy {
         policy.rules.get(*number)
     }
 
+    /// The name of the limit of the rule that decided; empty if there is none.
+    pub(super) fn limit(&self) -> &str {
+        let rule = self.rule.as_ref();
+        rule.map_or("", |(policy, number)| limit_of(policy, *number))
+    }
+
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
         let diversions = self.diversions.as_mut();
         let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
-        let limit = self.rule.as_ref().and_then(|(policy, number)| {
-            let limit = policy.rules.get(*number)?.limit()?;
-            Some(&*limit.name)
-        });
+        let limit = match self.rule.as_ref() {
+            Some((policy, number)) => limit_of(policy, *number),
+            None => "",
+        };
+        let texts = Diverter::text_of(&diverters);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
         Some(Holding {
             places: Places::new(permits, place)?.with_diverters(diverters),
             gateway: gateway.map_or("", |gateway| gateway.name()),
-            limit: limit.unwrap_or_default(),
+            limit,
+            diverters: texts,
         })
     }
+}
+
+fn limit_of(policy: &Policy, rule: usize) -> &str {
+    let rule = policy.rules.get(rule);
+    let limit = rule.and_then(Rule::limit);
+    limit.map_or("", |limit| &*limit.name)
 }
 
 /// What a dialog holds from its 2xx on, and what a restart needs to restore it.
@@ -68,6 +82,8 @@ pub(super) struct Holding<'n> {
     pub(super) gateway: &'n str,
     /// The name of the limit of the rule; empty if there is none.
     pub(super) limit: &'n str,
+    /// Those who diverted the call, as [`Diverter::text_of`] writes them.
+    pub(super) diverters: Vec<u8>,
 }
 
 impl From<Vec<Target>> for Onward {
