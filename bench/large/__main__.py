@@ -7,11 +7,11 @@ import sys
 import tempfile
 
 from .. import machine
-from ..arguments import Parser, whole
+from ..arguments import Parser, some_of, whole
 from ..capacity import ADDRESSES
 from ..settings import REPORT, BenchError, build, settings_of
 from ..workloads import APART
-from . import calls, provider, tables
+from . import calls, provider, sbc, tables
 
 KEPT = REPORT / "large"
 # Steps with calls: the database, and what happens in the middle.
@@ -22,10 +22,13 @@ CALLS = {
     "kill-postgres": ("postgres", "kill"),
     "kill-sqlite": ("sqlite", "kill"),
 }
-STEPS = (*CALLS, "provider")
+SBC = {"sbc-postgres": "postgres", "sbc-sqlite": "sqlite"}
+STEPS = (*CALLS, *SBC, "provider")
 USAGE = """Steps: calls-DATABASE sets up the calls, holds them and ends them. restart-postgres restarts PostgreSQL while calls are set up. kill-DATABASE
-kills the server while all calls are up, and starts it again. provider makes the traffic of all subscribers, or the largest share that holds.
-Without a step, all run: about 35 minutes on two cores, or 4.5 minutes for each step with calls and 6 for each share and number of subscribers.
+kills the server while all calls are up, and starts it again. sbc-DATABASE sets up the calls through a rule, prefixes, limits and three gateways.
+Meanwhile gateways fail, the prefixes are replaced, PostgreSQL restarts, and the server is killed and starts again. provider makes the traffic of
+all subscribers, or the largest share that holds. Without a step, all run: about 45 minutes on two cores, or 4.5 minutes for each step with calls
+and 6 for each share and number of subscribers.
 BENCH_NO_BUILD=1 measures target/pgo without building it, BENCH_BINARIES=FOLDER the programs of another folder."""
 
 
@@ -50,6 +53,8 @@ def arguments_of(words):
     parser.add_argument("--away", type=float, default=2.0, metavar="SECONDS", help="how long PostgreSQL is away (2)")
     parser.add_argument("--kill-after", type=float, default=3.0, metavar="SECONDS",
                         help="time from the last answer to the kill (3); with 0, the last calls may not be saved")
+    parser.add_argument("--prefixes", type=whole, default=300_000, metavar="N", help="of the SBC run (300000)")
+    parser.add_argument("--events", type=some_of(sbc.EVENTS), default=sbc.EVENTS, metavar="EVENT,…", help=f"of the SBC run ({','.join(sbc.EVENTS)})")
     parser.add_argument("--subscribers", type=list_of(whole), default=[500_000, 1_000_000], metavar="N,…", help="of the provider (500000,1000000)")
     parser.add_argument("--shares", type=list_of(fraction), default=[1, 0.5, 0.25, 0.125], metavar="SHARE,…",
                         help="of the provider's traffic, tried from the largest to the first that holds (1,1/2,1/4,1/8)")
@@ -77,6 +82,23 @@ def with_calls(settings, shape, step):
     return not problems
 
 
+def with_sbc(settings, shape, step, arguments):
+    """Runs the SBC run. Returns whether all is as required."""
+    figures = sbc.run(settings, shape, SBC[step], arguments.prefixes, arguments.events)
+    problems = sbc.problems(shape, figures)
+    keep(step, figures | {"shape": dataclasses.asdict(shape), "prefixes": arguments.prefixes}, problems)
+    tables.show(f"{step}: {shape.calls:,} calls, {shape.rate:,} per second, held for {shape.hold} s", tables.of_sbc(figures), problems)
+    return not problems
+
+
+def run_step(settings, shape, step, arguments):
+    if step in CALLS:
+        return with_calls(settings, shape, step)
+    if step in SBC:
+        return with_sbc(settings, shape, step, arguments)
+    return with_provider(settings, arguments)
+
+
 def with_provider(settings, arguments):
     """Runs all shares that are needed. Returns whether one holds for each number of subscribers."""
     phones = ["--busy-poll", *APART] if arguments.busy_poll else ADDRESSES
@@ -100,7 +122,7 @@ def main(words):
         with tempfile.TemporaryDirectory(prefix="tandem-capacity-") as folder:
             settings = settings_of(folder)
             try:
-                is_well = with_calls(settings, shape, step) if step in CALLS else with_provider(settings, arguments)
+                is_well = run_step(settings, shape, step, arguments)
             except BenchError as error:
                 print(f"\n{step} failed: {error}", file=sys.stderr, flush=True)
                 is_well = False

@@ -162,7 +162,7 @@ def settle(shape, parties, course):
 
 def until_zero(database, last_bye):
     """Seconds from the last BYE until nothing is left, for each table. None if something stays."""
-    zero = dict.fromkeys(("early", "confirmed", "dialogs_unsaved", "records_waiting", "contexts", "transactions", "rows"))
+    zero = dict.fromkeys(("early", "confirmed", "dialogs_unsaved", "records_waiting", "contexts", "transactions", "rows", "gateway_calls", "limit_calls"))
     while None in zero.values() and time.monotonic() < last_bye + ZERO_WITHIN:
         left = gauges() | {"rows": database.number(ROWS)}
         for name in (name for name in zero if zero[name] is None and not left[name]):

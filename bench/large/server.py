@@ -12,13 +12,14 @@ START_WITHIN = 300
 
 
 class Tandem(servers.Server):
-    """A server on one processor with one worker. `subscribers` is the number of phones that register."""
+    """A server on one processor with one worker. `subscribers` is the number of phones that register. `more` are further sections of its
+    configuration."""
 
-    def __init__(self, settings, database, subscribers):
+    def __init__(self, settings, database, subscribers, more=""):
         self.config = settings.folder / "large.toml"
         self.records = settings.folder / "calls.jsonl"
         self.records.unlink(missing_ok=True)
-        self.config.write_text(configuration(settings.server_core, database.url, self.records, subscribers))
+        self.config.write_text(configuration(settings.server_core, database.url, self.records, subscribers) + more)
         command = on_core(settings.server_core, [program("tandem"), "serve", "--config", str(self.config)])
         super().__init__("tandem", command, settings.folder, TANDEM, servers.tandem_says_ready, start_within=START_WITHIN)
 
@@ -49,11 +50,11 @@ listen = "{ADMIN}"
 """
 
 
-def add_subscribers(settings, database, first, count):
-    """Imports the subscribers user0, user1, … from this number on. Returns the seconds that it takes."""
+def add_subscribers(settings, database, first, count, user="user{}"):
+    """Imports the subscribers user0, user1, … from this number on. Returns the seconds that it takes. `user` is another format of their names."""
     lines, config = settings.folder / "subscribers.csv", settings.folder / "import.toml"
     with open(lines, "w") as file:
-        file.writelines(f"user{user},{DOMAIN},password{user}\n" for user in range(first, first + count))
+        file.writelines(f"{user.format(number)},{DOMAIN},password{number}\n" for number in range(first, first + count))
     config.write_text(f'domains = {json.dumps([DOMAIN])}\n[database]\nurl = "{database.url}"\n')
     begun = time.monotonic()
     command = [program("tandem"), "user", "import", "--config", str(config), str(lines)]

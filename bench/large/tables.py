@@ -1,5 +1,5 @@
 """Prints the figures of large runs, one line for each subject."""
-from . import calls, provider
+from . import calls, provider, sbc
 
 
 def megabytes(size):
@@ -56,6 +56,52 @@ def of_calls(figures):
                       f"{figures['records_lost']:,.0f} lost; ended by {records['ended_by']}")
     yield "zero after last BYE", ", ".join(f"{name} {'never' if at is None else f'{at:.1f} s'}" for name, at in figures["zero"].items())
     yield from generator(report)
+
+
+def of_sbc(figures):
+    """The lines of the SBC run."""
+    report, seen, records, most = figures["generator"], figures["seen"], figures["records"], figures["most"]
+    ends, top = report["units"]["calls"], seen["top"]
+    yield "calls", f"{ends['attempted']:,} begun, {ends['succeeded']:,} succeeded, {ends['failed']:,} failed, {report['unfinished']:,} did not end"
+    yield from events_of_sbc(figures)
+    yield "at the top", (f"{top['server']['confirmed']:,.0f} dialogs, {top['rows']:,} rows, {top['server']['gateway_calls']:,.0f} calls of gateways; limits "
+                         + ", ".join(f"{name} {live:,}" for name, live in top["limits"].items()))
+    for number, name in enumerate(sbc.NAMES):
+        lives, counts = [life[name] for life in figures["lives"]], figures["counts"][number]
+        sums = {what: sum(life[what] for life in lives) for what in ("tried", "timeouts", "transport_errors", "probes_sent", "probes_answered")}
+        yield name, (f"tried {sums['tried']:,}, {sums['timeouts']:,} timeouts, {sums['transport_errors']:,} transport errors; answered "
+                     f"{' + '.join(format(life['answered'], ',') for life in lives)}, itself counted {counts['answered']:,}, of them "
+                     f"{figures['answered_before'][number]:,} before the kill; probes {sums['probes_sent']:,}, answered {sums['probes_answered']:,}")
+    yield "retransmissions", f"{report['retransmissions_sent']:,} of the phones, {figures['retransmitted']:,.0f} of the server"
+    yield from delays(report, {"due to 200": "due_to_answer", "BYE to 200": "session_disconnect_delay"})
+    yield "resident memory", f"{megabytes(figures['memory']['top'])} at the top, {megabytes(figures['memory']['after'])} after"
+    for title, name in (("server CPU", "cpu"), ("database CPU", "database_cpu")):
+        up, down = figures["busy"][name]
+        yield title, f"{share(up)} while calls begin, {share(down)} while they end"
+    yield "highest", (f"{most['dialogs_unsaved']:,.0f} dialogs not saved, {most['dialogs_lag']:.1f} s behind, {most['records_waiting']:,.0f} records waiting, "
+                      f"{most['save_failures']:,.0f} failed saves, {most['kernel_drops']:,.0f} datagrams dropped")
+    yield "records", (f"{records['lines']:,} of {records['calls']:,} calls in the file, {records['rows']:,} in the database, "
+                      f"{figures['records_lost']:,.0f} lost; ended by {records['ended_by']}")
+    yield "zero after last BYE", ", ".join(f"{name} {'never' if at is None else f'{at:.1f} s'}" for name, at in figures["zero"].items())
+    yield from generator(report)
+
+
+def events_of_sbc(figures):
+    """What happened in the middle, with the seconds since the first call."""
+    seen = figures["seen"]
+    for event in seen.get("gateways", ()):
+        yield f"{event['at']:.1f} s", f"{event['gateway']} is {event['does']}"
+    if "reload" in seen:
+        reload = seen["reload"]
+        slow = [second["p99_us"] or 0 for second in figures["generator"]["timeline"] if abs(second["time"] - reload["at"]) <= 2]
+        yield f"{reload['at']:.1f} s", (f"{reload['prefixes']:,} prefixes replaced in {reload['seconds']:.2f} s; highest p99 of the delay of calls in a second: "
+                                        f"{max(slow, default=0) / 1e3:,.1f} ms")
+    if "database" in seen:
+        yield f"{seen['database']['at']:.1f} s", f"database away for {seen['database']['away']:.1f} s"
+    if "killed" in seen:
+        killed = seen["killed"]
+        yield f"{killed['at']:.1f} s", (f"killed with {killed['known']:,.0f} dialogs, {killed['unsaved']:,.0f} of them not saved; ready {killed['ready_after']:.2f} s "
+                                        f"after its start with {killed['restored']:,} dialogs; {killed['lost']:,} calls not known any more")
 
 
 def of_provider(figures):

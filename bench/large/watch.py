@@ -25,6 +25,8 @@ METRICS = {
     "records_lost": "tandem_call_records_lost_total",
     "retransmitted": "tandem_retransmissions_total",
     "kernel_drops": "tandem_kernel_drops_total",
+    "gateway_calls": "tandem_gateway_calls",
+    "limit_calls": "tandem_limit_calls",
 }
 PATTERNS = {name: re.compile(rf"{pattern}(\{{|,|\}}|$)") for name, pattern in METRICS.items()}
 TICK = os.sysconf("SC_CLK_TCK")

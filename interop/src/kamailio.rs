@@ -30,7 +30,7 @@ impl Kamailio {
         Self::launch(&text.replace("DATABASE", database), time_zone)
     }
 
-    /// Starts a carrier. It challenges REGISTER, INVITE and BYE, and each user has this password. Calls go to where their user is registered,
+    /// Starts a carrier. It challenges REGISTER, INVITE, and BYE of calls to numbers. Each user has this password. Calls go to where their user is registered,
     /// calls to numbers to where alice is.
     pub fn carrier(domain: &str, password: &str) -> Self {
         let text = CARRIER.replace("DOMAIN", domain);
@@ -172,7 +172,7 @@ request_route {
     save("location");
     exit;
   }
-  if (is_method("INVITE|BYE")) {
+  if (is_method("INVITE") || (is_method("BYE") && $tU =~ "^[+]")) {
     if (!pv_proxy_authenticate("DOMAIN", "PASSWORD", "0")) {
       proxy_challenge("DOMAIN", "1");
       exit;

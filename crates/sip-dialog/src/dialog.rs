@@ -5,12 +5,13 @@ use crate::record::{CallRecord, LONGEST_TEXT};
 use crate::texts::{Text, Texts};
 use sip_transaction::{Account, TimerId};
 use sip_transport::{Tenant, Time};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What a call holds as long as one of its dialogs lives, such as its places in limits. It is given back when it is dropped.
-pub trait Held: fmt::Debug + Send + Sync {}
+pub trait Held: fmt::Debug + Send + Sync + Any {}
 
 /// What an INVITE says about the dialog that it will create.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +198,11 @@ impl Dialog {
     /// What it holds until it ends.
     pub const fn held(&self) -> Option<&Arc<dyn Held>> {
         self.held.as_ref()
+    }
+
+    /// Takes out what it holds.
+    pub const fn take_held(&mut self) -> Option<Arc<dyn Held>> {
+        self.held.take()
     }
 
     /// Lets it hold this until it ends, instead of what it has held so far.

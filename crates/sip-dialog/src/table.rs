@@ -103,6 +103,11 @@ impl Dialogs {
         self.slab.get_mut(id.0)
     }
 
+    /// The dialog in a slot, mutable.
+    pub fn at_mut(&mut self, slot: u32) -> Option<&mut Dialog> {
+        self.slab.at_mut(slot)
+    }
+
     /// Creates an early dialog.
     pub fn begin(&mut self, invitation: &Invitation<'_>) -> DialogId {
         self.insert(|generation| Dialog::early(invitation, generation))

@@ -204,6 +204,7 @@ impl Worker {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: sip_elements::DeadTargets::default(),
                 hasher,

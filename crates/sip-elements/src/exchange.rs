@@ -284,6 +284,7 @@ impl Node for Exchange {
                 self.probes.configure(self.worker, settings, now);
                 self.servers.configure(settings, now);
                 self.registrations.configure(self.worker, settings, now);
+                self.proxy.follow_limits(settings, now);
                 now
             }
             Input::Control(ControlMessage::Trace(order)) => {

@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod proxy;
 pub mod registrar;
 pub mod routing;
+pub mod services;
 pub mod trace;
 
 mod classify;
@@ -55,8 +56,8 @@ pub use record::Record;
 pub use registrations::{RegistrationChange, RegistrationNotice};
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{
-    ChallengedMethods, DialogSettings, Foreign, ProxySettings, RegistrarSettings,
-    SessionDescriptions, Settings, Strangers, TableLimits,
+    ChallengedMethods, DialogSettings, DiversionHeaders, DiversionSettings, Foreign, ProxySettings,
+    Redirects, RegistrarSettings, SessionDescriptions, Settings, Strangers, TableLimits,
 };
 pub use shared::Shared;
 pub use sip_dialog::SessionTimerSettings;

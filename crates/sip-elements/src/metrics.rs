@@ -1,7 +1,6 @@
 //! Counters of one worker: written by that worker alone, read by anybody. Never reset.
 use sip_dialog::Ended;
 use sip_message::Method;
-use sip_routing::gateway::Outcome;
 use sip_transport::Counter;
 
 /// Why something received went no further. Each has a counter.
@@ -90,9 +89,13 @@ pub enum Refused {
     Rule,
     /// A limit of calls is reached: 503, 486 or 480.
     Limit,
+    /// A subscriber diverts a call to where it may not call: 480, or the response of its phones.
+    Diversion,
+    /// No phone reports this event: 489.
+    Event,
 }
 /// Their labels, in the order of [`Refused`].
-pub const REFUSALS: [&str; 9] = [
+pub const REFUSALS: [&str; 11] = [
     "nameless",
     "impostor",
     "stranger",
@@ -102,31 +105,33 @@ pub const REFUSALS: [&str; 9] = [
     "path",
     "rule",
     "limit",
+    "diversion",
+    "event",
 ];
 
-/// Why a request went to another gateway.
+/// Why a call was diverted by its callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum GatewayFailover {
-    /// The gateway refused it, or did not accept our credentials.
-    Response,
-    /// The gateway stayed silent.
-    Timeout,
-    /// The request did not reach the gateway.
-    TransportError,
+pub enum DiversionCause {
+    /// The callee forwards all calls.
+    Always,
+    /// Its phones are busy.
+    Busy,
+    /// Its phones rang for too long.
+    NoAnswer,
+    /// The call reached none of its phones.
+    NotRegistered,
+    /// One of its phones redirected the call.
+    Redirected,
 }
-/// Their labels, in the order of [`GatewayFailover`].
-pub const GATEWAY_FAILOVERS: [&str; 3] = ["response", "timeout", "transport_error"];
-
-impl GatewayFailover {
-    pub(crate) const fn of(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Response { .. } | Outcome::Unauthorized => Self::Response,
-            Outcome::Timeout => Self::Timeout,
-            Outcome::TransportError | Outcome::Abandoned => Self::TransportError,
-        }
-    }
-}
+/// Their labels, in the order of [`DiversionCause`].
+pub const DIVERSIONS: [&str; 5] = [
+    "always",
+    "busy",
+    "no_answer",
+    "not_registered",
+    "redirected",
+];
 
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 18] = [
@@ -251,10 +256,10 @@ pub struct WorkerMetrics {
     pub responses_withheld: Counter,
     /// Times the next candidate of a target was tried because one failed.
     pub failovers: Counter,
-    /// Times that a request went to another gateway because one failed, by [`GatewayFailover`].
-    pub gateway_failovers: [Counter; GATEWAY_FAILOVERS.len()],
     /// Requests forwarded without a transaction.
     pub forwarded_statelessly: Counter,
+    /// Calls that their callee diverted, by [`DiversionCause`].
+    pub diversions: [Counter; DIVERSIONS.len()],
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -300,8 +305,8 @@ impl Default for WorkerMetrics {
             shares_refused: Counter::default(),
             responses_withheld: Counter::default(),
             failovers: Counter::default(),
-            gateway_failovers: Default::default(),
             forwarded_statelessly: Counter::default(),
+            diversions: Default::default(),
             bindings_disconnected: Counter::default(),
         }
     }
@@ -352,9 +357,9 @@ impl WorkerMetrics {
         }
     }
 
-    /// Counts a request that goes to another gateway.
-    pub(crate) fn failed_over(&self, reason: GatewayFailover) {
-        if let Some(counter) = self.gateway_failovers.get(reason as usize) {
+    /// Counts a diverted call.
+    pub(crate) fn diverted(&self, cause: DiversionCause) {
+        if let Some(counter) = self.diversions.get(cause as usize) {
             counter.increment();
         }
     }

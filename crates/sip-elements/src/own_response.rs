@@ -146,6 +146,8 @@ pub(crate) enum Refusal {
     Redirect(Box<[Box<str>]>),
     /// 405, with the methods that are allowed here.
     NotAllowed,
+    /// 489, with an event package that phones can report (RFC 6665 section 8.2.2).
+    BadEvent,
     /// 503 with Retry-After: a table is full, or the node drains.
     Busy(&'static str),
     /// 503 with Retry-After: the server is overloaded. The time varies, so that clients do not retry all at once.
@@ -176,6 +178,7 @@ impl Refusal {
             Self::BadExtension(_) => 420,
             Self::IntervalTooSmall { .. } => 422,
             Self::NotAllowed => 405,
+            Self::BadEvent => 489,
             Self::Busy(_) | Self::Overloaded => 503,
             Self::Okay => 200,
         }
@@ -302,6 +305,7 @@ pub(crate) fn respond(
                 response.header(HeaderName::MinSe, min_se.to_string().as_bytes())
             }
             Refusal::NotAllowed => response.header(HeaderName::Allow, ALLOW_HERE),
+            Refusal::BadEvent => response.raw_header(b"Allow-Events", b"refer"),
             Refusal::Rule {
                 retry_after: Some(seconds),
                 ..

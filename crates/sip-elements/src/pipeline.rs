@@ -675,7 +675,15 @@ fn resume(worker: &mut Worker<'_, '_>, parked: ParkedRequest) {
     let mut origin = parked.origin;
     worker.parts.arrived = origin.received;
     let routing = worker.proxy.preprocess(&request, &worker.parts);
-    let end = run_from(parked.resume_at, worker, &request, &mut origin, &routing);
+    let mut resume_at = parked.resume_at;
+    if let ResumeAt::Forward(onward, subscriber) = &mut resume_at
+        && request.method() == Method::Invite
+        && !routing.in_our_dialog()
+    {
+        // The limits may have changed while it waited.
+        onward.recount(&worker.parts, origin.flow, subscriber);
+    }
+    let end = run_from(resume_at, worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);
 }
 

@@ -94,6 +94,49 @@ pub enum SessionDescriptions {
     Ask,
 }
 
+/// What happens to the redirections (3xx) of our subscribers' phones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redirects {
+    /// They pass to the caller.
+    Pass,
+    /// The server calls the contacts on behalf of the subscriber (section 16.7 step 4). Other redirections pass.
+    Recurse,
+}
+
+/// The header fields that tell the next callee who has diverted a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiversionHeaders {
+    /// None.
+    None,
+    /// Diversion (RFC 5806).
+    Diversion,
+    /// History-Info (RFC 7044).
+    HistoryInfo,
+    /// Both.
+    Both,
+}
+
+/// Settings of calls that their callees divert.
+#[derive(Clone, Copy, Debug)]
+pub struct DiversionSettings {
+    /// How often a call may be diverted. The Diversion values that it arrives with count.
+    pub most: usize,
+    /// The header fields of a diverted call.
+    pub headers: DiversionHeaders,
+    /// What happens to redirections.
+    pub redirects: Redirects,
+}
+
+impl Default for DiversionSettings {
+    fn default() -> Self {
+        Self {
+            most: 5,
+            headers: DiversionHeaders::Both,
+            redirects: Redirects::Pass,
+        }
+    }
+}
+
 /// Settings of the proxy (section 16).
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
@@ -103,6 +146,8 @@ pub struct ProxySettings {
     pub strangers: Strangers,
     /// Methods that other domains may send to our subscribers outside a dialog.
     pub stranger_methods: Vec<Method<'static>>,
+    /// Event packages that subscribers' phones do not report: SUBSCRIBE and PUBLISH for one of our subscribers get 489.
+    pub refused_events: Vec<String>,
     /// The next hop for all requests that this server is not responsible for.
     pub outbound: Option<NextHop>,
     /// Trusted peers. Their identity header fields are kept (RFC 3325), and they may speak for our subscribers.
@@ -113,12 +158,16 @@ pub struct ProxySettings {
     pub off_limits: Networks,
     /// Whether the control plane sees and may replace session descriptions.
     pub session_descriptions: SessionDescriptions,
+    /// Calls that their callees divert.
+    pub diversions: DiversionSettings,
     /// Whether the server stays on the path of dialogs.
     pub record_route: bool,
     /// How long requests inside a dialog are relayed after the dialog began or its targets were refreshed.
     pub dialog_lifetime: Duration,
     /// Timer C: how long a branch may ring. The RFC demands more than 3 minutes; the operator may choose less.
     pub timer_c: Duration,
+    /// How long an INVITE may stay without a final response, however often it rings: provisional responses move Timer C, but not this.
+    pub max_ringing: Duration,
     /// How long to wait before failing over. `None`: Timers B and F alone decide.
     ///
     /// - An INVITE branch without a provisional response: then the next target is tried.
@@ -237,14 +286,19 @@ impl Default for ProxySettings {
             foreign: Foreign::Refuse,
             strangers: Strangers::Accept,
             stranger_methods: vec![Method::Invite, Method::Message],
+            refused_events: ["message-summary", "presence", "reg"]
+                .map(str::to_owned)
+                .to_vec(),
             outbound: None,
             trusted_peers: Networks::default(),
             edge_proxies: Networks::default(),
             off_limits: Networks::default(),
             session_descriptions: SessionDescriptions::Pass,
+            diversions: DiversionSettings::default(),
             record_route: true,
             dialog_lifetime: Duration::from_secs(24 * 3_600),
             timer_c: Duration::from_secs(185),
+            max_ringing: Duration::from_secs(1_800),
             no_answer: Some(Duration::from_secs(3)),
             dead_target_lifetime: Duration::from_secs(30),
             max_targets: 16,

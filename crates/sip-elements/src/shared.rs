@@ -3,6 +3,7 @@ use crate::DeadTargets;
 use crate::auth::{CredentialCache, Nonces};
 use crate::bans::Bans;
 use crate::location::Locations;
+use crate::services::Services;
 use sip_message::KeyHasher;
 
 /// Shared by the workers. The control plane fills and sweeps it.
@@ -10,6 +11,8 @@ use sip_message::KeyHasher;
 pub struct Shared {
     /// The registered contacts of each address of record.
     pub locations: Locations,
+    /// Aliases and call forwarding.
+    pub services: Services,
     /// Credentials of subscribers, and names that are known not to exist.
     pub credentials: CredentialCache,
     /// Issues nonces and counts their uses.

@@ -97,6 +97,15 @@ impl State {
         }
     }
 
+    /// The user has had no response for so long that it goes on without this server. A CANCEL follows a late provisional response, as for
+    /// [`State::cancel`]. But the INVITE is not retransmitted: a server that returns would answer a call that has gone elsewhere.
+    pub(crate) fn give_up(self, timing: Timing) -> Step<Self> {
+        match self {
+            Calling => Step::to(CallingToCancel).start(Timer::B, timing.transaction_timeout()),
+            _ => self.cancel(timing),
+        }
+    }
+
     /// Retransmits the INVITE; `retransmissions` includes this one.
     pub(crate) fn timer_a(self, timing: Timing, retransmissions: u8) -> Step<Self> {
         match self {

@@ -189,15 +189,36 @@ impl<O: Copy> Transactions<O> {
         reason: &[u8],
         output: &mut Output<Q, R>,
     ) {
+        self.withdraw_client(now, id, reason, output, Invite::cancel);
+    }
+
+    /// As [`Self::cancel_client`], for a server without a response: the INVITE is not retransmitted either. When the server returns, it
+    /// would otherwise answer a call that has gone elsewhere.
+    pub fn give_up_client<Q, R>(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reason: &[u8],
+        output: &mut Output<Q, R>,
+    ) {
+        self.withdraw_client(now, id, reason, output, Invite::give_up);
+    }
+
+    fn withdraw_client<Q, R>(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        reason: &[u8],
+        output: &mut Output<Q, R>,
+        event: fn(Invite, Timing) -> Step<Invite>,
+    ) {
         let Some(client) = self.clients.get(id) else {
             return;
         };
         let Machine::Invite(state) = client.machine else {
             return;
         };
-        let step = state
-            .cancel(self.timing(client.schedule.reliable))
-            .map(Machine::Invite);
+        let step = event(state, self.timing(client.schedule.reliable)).map(Machine::Invite);
         if step.send == Transmit::Cancel {
             self.send_cancel(now, id.0.index, reason, output);
         } else if matches!(state, Invite::Calling) && !reason.is_empty() {

@@ -107,11 +107,12 @@ fn client_invite_answers_every_event_in_every_state() {
         State::Completed,
         State::Accepted,
     ];
-    let events: [Reaction<'_, State>; 10] = [
+    let events: [Reaction<'_, State>; 11] = [
         ("1xx", &State::provisional),
         ("2xx", &State::success),
         ("3xx-6xx", &State::failure),
         ("cancel", &State::cancel),
+        ("give up", &State::give_up),
         ("timer A, first", &|state, timing| state.timer_a(timing, 1)),
         ("timer A, sixth", &|state, timing| state.timer_a(timing, 6)),
         ("timer B", &|state, _| state.timer_b()),

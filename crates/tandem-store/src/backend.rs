@@ -11,6 +11,7 @@ use crate::call_row::CallRow;
 use crate::dialogs::DialogRow;
 use crate::kamailio::TrustedNetworks;
 use crate::node_name::NodeName;
+use crate::service::{Alias, Forwarding, SubscriberForwarding};
 use crate::subscriber::{Existing, Imported, Registrations, StoredCredentials, Subscriber};
 use crate::tables::{Select, VisitRow};
 use async_trait::async_trait;
@@ -112,7 +113,7 @@ pub(crate) enum Claim {
 /// An open database.
 #[async_trait]
 pub(crate) trait Backend:
-    SubscriberTable + LocationTable + DialogTable + RecordTable + fmt::Debug
+    SubscriberTable + ServiceTable + LocationTable + DialogTable + RecordTable + fmt::Debug
 {
     /// Returns the saved secret. If there is none, saves `fresh`.
     async fn secret(&self, fresh: &[u8; 32]) -> Result<Vec<u8>, Fault>;
@@ -161,7 +162,7 @@ pub(crate) trait SubscriberTable: Send + Sync {
         registrations: Registrations,
     ) -> Result<bool, Fault>;
 
-    /// Removes a subscriber, but not its bindings. Returns false if the name does not exist.
+    /// Removes a subscriber and its call forwarding, but not its bindings. Returns false if the name does not exist.
     async fn remove(&self, username: &str, domain: &str) -> Result<bool, Fault>;
 
     /// The credentials of a subscriber.
@@ -197,6 +198,44 @@ pub(crate) trait SubscriberTable: Send + Sync {
         after: u64,
         last: u64,
     ) -> Result<Vec<(String, String)>, Fault>;
+}
+
+/// Aliases and call forwarding. Each change counts as a change of its name among the changes of subscribers.
+#[async_trait]
+pub(crate) trait ServiceTable: Send + Sync {
+    /// Sets a batch of aliases, whether they exist or not.
+    async fn set_aliases(&self, batch: &[Alias]) -> Result<(), Fault>;
+
+    /// Removes an alias. Returns false, without a change, if there is none.
+    async fn remove_alias(&self, username: &str, domain: &str) -> Result<bool, Fault>;
+
+    /// The subscriber that an alias leads to.
+    async fn find_alias(&self, username: &str, domain: &str) -> Result<Option<String>, Fault>;
+
+    /// At most `limit` aliases behind this name, ordered by username and domain.
+    async fn aliases(&self, after: (&str, &str), limit: u32) -> Result<Vec<Alias>, Fault>;
+
+    /// Sets the call forwarding of a subscriber, or removes it if it is empty. Returns whether there was something to change.
+    async fn set_forwarding(
+        &self,
+        username: &str,
+        domain: &str,
+        forwarding: &Forwarding,
+    ) -> Result<bool, Fault>;
+
+    /// The call forwarding of a subscriber.
+    async fn find_forwarding(
+        &self,
+        username: &str,
+        domain: &str,
+    ) -> Result<Option<Forwarding>, Fault>;
+
+    /// The call forwarding of at most `limit` subscribers behind this name, ordered by username and domain.
+    async fn forwardings(
+        &self,
+        after: (&str, &str),
+        limit: u32,
+    ) -> Result<Vec<SubscriberForwarding>, Fault>;
 }
 
 /// What a saved binding says about its writer.

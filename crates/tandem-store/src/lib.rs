@@ -1,7 +1,8 @@
-//! Persistent data in a SQL database: subscribers, locations, records of calls and the secret of the node.
+//! Persistent data in a SQL database: subscribers, aliases and call forwarding, locations, records of calls and the secret of the node.
 //!
 //! ```text
 //! Store ── subscribers()  who may register and call (HA1 only), and what changed since a server last looked
+//!   │   ├─ services()     aliases and call forwarding
 //!   │   ├─ locations()    bindings, saved in the background and restored at the start of the server
 //!   │   ├─ records()      one row for each call that has ended
 //!   │   ├─ dialogs()      calls in progress, saved in the background and restored at the start of the server
@@ -31,6 +32,8 @@ mod network;
 mod node_name;
 mod postgres;
 mod records;
+mod service;
+mod services;
 mod sql;
 mod sqlite;
 mod store;
@@ -53,6 +56,8 @@ pub use kamailio::{
 pub use locations::{FullSave, Locations};
 pub use node_name::{InvalidNodeName, NodeName};
 pub use records::Records;
+pub use service::{Alias, Forwarding, SubscriberForwarding};
+pub use services::Services;
 pub use store::Store;
 pub use subscriber::{
     Changed, Existing, Imported, Registrations, StoredCredentials, Subscriber, SubscriberChanges,

@@ -9,6 +9,7 @@ mod locations;
 mod migrations;
 mod node_lock;
 mod records;
+mod services;
 mod subscribers;
 mod tables;
 

@@ -34,10 +34,12 @@ const MAKE_TABLES: &str =
 /// Where sqlx records the migrations.
 pub(crate) const MIGRATION_RECORD: &str = "_sqlx_migrations";
 /// The tables that the store creates.
-pub(crate) const TABLES: [&str; 9] = [
+pub(crate) const TABLES: [&str; 11] = [
     MIGRATION_RECORD,
+    "alias",
     "call_record",
     "dialog",
+    "forwarding",
     "location",
     "node_epoch",
     "node_secret",

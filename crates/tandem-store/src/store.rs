@@ -8,6 +8,7 @@ use crate::kamailio::{self, KamailioOptions, TrustedNetworks};
 use crate::locations::Locations;
 use crate::node_name::NodeName;
 use crate::records::Records;
+use crate::services::Services;
 use crate::subscribers::Subscribers;
 use crate::tables::{Select, VisitRow};
 use crate::url::shown_url;
@@ -124,6 +125,11 @@ impl Store {
     /// The subscribers: who may register and call.
     pub fn subscribers(&self) -> Subscribers<'_> {
         Subscribers::new(&self.database)
+    }
+
+    /// Aliases and call forwarding.
+    pub fn services(&self) -> Services<'_> {
+        Services::new(&self.database)
     }
 
     /// The saved bindings.

@@ -52,7 +52,7 @@ impl<'s> Subscribers<'s> {
         must_exist(found, &subscriber.username, &subscriber.domain)
     }
 
-    /// Removes a subscriber, but not its bindings.
+    /// Removes a subscriber and its call forwarding, but not its bindings and the aliases that lead to it.
     ///
     /// # Errors
     /// [`StoreError::Missing`] if the name does not exist, or any error of the database.

@@ -19,6 +19,7 @@ mod node;
 mod params;
 mod request;
 mod routing;
+mod services;
 mod stats;
 mod table;
 mod text;

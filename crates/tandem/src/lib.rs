@@ -28,6 +28,7 @@ mod output;
 mod prefixes;
 mod routes;
 pub mod serve;
+mod services;
 pub mod trace;
 mod user;
 mod warnings;

@@ -445,6 +445,57 @@ world   berlin-2  try
     });
 }
 
+/// The command of each transcript on the page, and what the page says that it prints.
+fn transcripts(page: &str) -> Vec<(Vec<String>, String)> {
+    let commands = page.split("```sh\ntandem ctl routes explain ").skip(1);
+    let transcripts = commands.map(|rest| {
+        let (words, rest) = rest.split_once("\n```\n```\n").expect("an output");
+        let (output, _) = rest.split_once("```").expect("its end");
+        let words = words.split(' ').map(str::to_owned).collect();
+        (words, output.to_owned())
+    });
+    transcripts.collect()
+}
+
+#[test]
+fn the_transcripts_of_the_page_are_what_the_program_prints() {
+    run(async {
+        let page = std::fs::read_to_string(format!("{RECIPES}/../../docs/routing.md"));
+        let transcripts = transcripts(&page.expect("the page"));
+        assert!(!transcripts.is_empty());
+        let (_place, server) = start(ROWS).await;
+        call(&server, "gateways.disable", json!({ "name": "berlin-1" }))
+            .await
+            .expect("disabled");
+        for (words, expected) in transcripts {
+            let words = words.iter().map(String::as_str);
+            let words: Vec<&str> = ["routes", "explain"].into_iter().chain(words).collect();
+            assert_eq!(
+                ctl(&server, &words).await.expect("an explanation"),
+                expected
+            );
+        }
+    });
+}
+
+#[test]
+fn explain_sees_the_request_as_rules_do() {
+    run(async {
+        let (_place, server) = start(ROWS).await;
+        let listener = server.running().listeners[0].address;
+        // `maddr` and a Route name this server: the called number is behind them.
+        let uri = format!("sip:004930123@example.net;maddr={}", listener.ip());
+        let params = json!({ "uri": uri, "header": format!("Route: <sip:{listener};lr>") });
+        let explained = call(&server, "routes.explain", params).await;
+        let explained = explained.expect("an explanation");
+        assert_eq!(explained["way"], "gateways", "{explained}");
+        assert_eq!(explained["rule"]["name"], "numbers");
+        let acks = json!({ "uri": "sip:1@h", "method": "ACK" });
+        let refused = call(&server, "routes.explain", acks).await;
+        assert!(refused.expect_err("an ACK").contains("follows its INVITE"));
+    });
+}
+
 #[test]
 fn prefixes_come_from_a_view_of_the_database() {
     run(async {

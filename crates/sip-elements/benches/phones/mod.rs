@@ -47,6 +47,7 @@ pub fn server(algorithm: Algorithm) -> Server {
         locations: Locations::with_secret((1, 2), limits),
         credentials: CredentialCache::with_secret((3, 4), 1_000_000, 3_600, 60),
         nonces: Nonces::new((5, 6), 1 << 17),
+        services: sip_elements::services::Services::default(),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: sip_elements::DeadTargets::default(),
         hasher: KeyHasher::new((7, 8)),

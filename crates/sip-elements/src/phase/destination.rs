@@ -1,24 +1,25 @@
 //! Determines the target set of a request: RFC 3261 section 16.5.
 
-use super::{Need, ResumeAt, Stop};
+use super::{Need, ResumeAt, Stop, events};
 use crate::auth::Cached;
 use crate::domains::address_of_record;
 use crate::identity::Identity;
 use crate::location::Binding;
 use crate::metrics::Refused;
 use crate::own_response::Refusal;
+use crate::proxy::{Callee, Onward};
 use crate::routing::{Routing, Target};
 use crate::{Foreign, Settings, Strangers, WorkerParts};
 use sip_message::{HeaderName, Host, Message, Method, Scheme, Uri};
 use sip_transport::{Flow, Protocol};
 
-/// Finds the targets of a request. The result is never empty.
+/// Finds the targets of a request. There is at least one, unless the callee forwards the call.
 pub(crate) fn find(
     parts: &WorkerParts<'_>,
     request: &Message<'_>,
     routing: &Routing,
     identity: &Identity,
-) -> Result<Vec<Target>, Stop> {
+) -> Result<Onward, Stop> {
     let uri = request_uri(request, routing).ok_or(Refusal::Because(400, "Bad Request-URI"))?;
     if routing.next_route.is_some() {
         refuse_foreign_route(parts, identity)?;
@@ -28,7 +29,7 @@ pub(crate) fn find(
         Some(domain) if routing.next_route.is_none() => {
             local(parts, request, &uri, domain, identity)
         }
-        _ => foreign(parts, uri.bytes, identity),
+        _ => Ok(foreign(parts, uri.bytes, identity)?.into()),
     }
 }
 
@@ -115,50 +116,63 @@ fn local(
     uri: &Uri<'_>,
     domain: &str,
     identity: &Identity,
-) -> Result<Vec<Target>, Stop> {
-    let Some(address) = address_of_record(uri, domain) else {
+) -> Result<Onward, Stop> {
+    let Some(written) = address_of_record(uri, domain) else {
         return Err(for_the_server_itself(request.method()).into());
     };
     if *identity == Identity::Stranger {
         refuse_strangers(parts, request.method())?;
     }
+    events::refuse(parts, request)?;
+    let services = &parts.shared.services;
+    let address = services.aliases.find(&written).unwrap_or(written);
+    let callee = Callee::of(parts, &address, request.method());
+    let targets = if callee.as_ref().is_some_and(Callee::forwards_always) {
+        Vec::new()
+    } else {
+        contacts(parts, uri, &address)
+    };
+    let takes_call = callee.as_ref().is_some_and(Callee::takes_unregistered);
+    if targets.is_empty() && !takes_call {
+        return Err(unavailable(parts, &address, identity));
+    }
+    Ok(Onward::from(targets).to(callee))
+}
+
+/// The registered contacts of an address of record that a request to this URI may go to.
+fn contacts(parts: &WorkerParts<'_>, uri: &Uri<'_>, address: &[u8]) -> Vec<Target> {
     let mut targets = Vec::new();
     let most = parts.settings.proxy.max_targets;
-    parts
-        .shared
-        .locations
-        .visit(&address, parts.now, |binding| {
-            let contact = Uri::parse(binding.contact);
-            if targets.len() < most
-                && !leads_back(parts, contact.as_ref())
-                && is_as_secure(uri, contact.as_ref())
-            {
-                targets.extend(registered(parts, binding, contact.as_ref()));
-            }
-        });
-    if !targets.is_empty() {
-        return Ok(targets);
-    }
+    parts.shared.locations.visit(address, parts.now, |binding| {
+        let contact = Uri::parse(binding.contact);
+        if targets.len() < most
+            && !leads_back(parts, contact.as_ref())
+            && is_as_secure(uri, contact.as_ref())
+        {
+            targets.extend(registered(parts, binding, contact.as_ref()));
+        }
+    });
+    targets
+}
+
+/// How a request ends whose callee is not registered. The status is 404 if there is no such subscriber.
+fn unavailable(parts: &WorkerParts<'_>, address: &[u8], identity: &Identity) -> Stop {
     if *identity == Identity::Stranger {
         // Do not reveal to strangers whether the subscriber exists, and do not ask the store.
-        return Err(Refusal::Status(480).into());
+        return Refusal::Status(480).into();
     }
-    let username = address
-        .get(..address.len().saturating_sub(domain.len() + 1))
-        .unwrap_or_default();
-    match parts
-        .shared
-        .credentials
-        .find(username, domain.as_bytes(), parts.now)
-    {
-        Cached::Known(_) => Err(Refusal::Status(480).into()),
-        Cached::Unknown => Err(Refusal::Status(404).into()),
+    let at = address.iter().rposition(|byte| *byte == b'@');
+    let (username, domain) = address.split_at(at.unwrap_or(address.len()));
+    let domain = domain.get(1..).unwrap_or_default();
+    match parts.shared.credentials.find(username, domain, parts.now) {
+        Cached::Known(_) => Refusal::Status(480).into(),
+        Cached::Unknown => Refusal::Status(404).into(),
         Cached::NotCached => {
             let need = Need::Credentials {
                 username: username.into(),
-                domain: domain.as_bytes().into(),
+                domain: domain.into(),
             };
-            Err(Stop::Ask(need, ResumeAt::Route(identity.clone())))
+            Stop::Ask(need, ResumeAt::Route(identity.clone()))
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::identity::Identity;
 use crate::metrics::Refused;
 use crate::own_response::{Origin, Refusal};
 use crate::proxy::{CallPolicy, GatewayRoute, Onward, Speaker};
+use crate::routing::failure::Failure;
 use crate::routing::{NextHop, Routing, Target};
 use crate::{Settings, WorkerParts};
 use sip_message::{Message, Method, Patch, Uri, home_hash};
@@ -70,6 +71,18 @@ impl<'p> Ruling<'p> {
             });
         }
         Self { policy, rule }
+    }
+
+    /// The rule of a request that this server sends on behalf of a subscriber. The match counts.
+    pub(crate) fn first(policy: &'p Arc<Policy>, facts: &Facts<'_, '_>) -> Self {
+        let rule = policy.rules.first(facts);
+        Self { policy, rule }
+    }
+
+    /// Whether the rule answers the request instead of forwarding it.
+    pub(crate) fn is_answered(&self) -> bool {
+        let decision = self.rule.map(Rule::decision);
+        matches!(decision, Some(Decision::Refuse(_) | Decision::Redirect(_)))
     }
 
     /// How the sender is authenticated; `None`: as without rules.
@@ -224,7 +237,7 @@ pub(crate) fn find(
     ruling: Ruling<'_>,
 ) -> Result<Onward, Stop> {
     let Some(rule) = ruling.rule else {
-        return Ok(destination::find(parts, request, routing, identity)?.into());
+        return destination::find(parts, request, routing, identity);
     };
     let edited = edited(request, routing, rule);
     if Uri::parse(&edited).is_none() {
@@ -268,8 +281,8 @@ pub(crate) fn find(
                 request_uri: Some(edited),
                 ..routing.clone()
             };
-            let targets = destination::find(parts, request, &routing, identity)?;
-            return Ok(Onward::new(targets, policy));
+            let onward = destination::find(parts, request, &routing, identity)?;
+            return Ok(onward.under(policy));
         }
     };
     if groups.is_empty() {
@@ -283,14 +296,6 @@ pub(crate) fn find(
     Ok(Onward::new(Vec::new(), policy))
 }
 
-fn speaker(identity: &Identity) -> Speaker {
-    match identity {
-        Identity::Subscriber(address) => Speaker::Subscriber(address.clone()),
-        Identity::Peer => Speaker::Peer,
-        Identity::Unproven | Identity::Stranger => Speaker::Unknown,
-    }
-}
-
 /// The server that a request is forwarded to without a transaction.
 fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> Onward {
     let target = Target {
@@ -302,6 +307,14 @@ fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> O
         ..policy
     };
     Onward::new(vec![target], policy)
+}
+
+fn speaker(identity: &Identity) -> Speaker {
+    match identity {
+        Identity::Subscriber(address) => Speaker::Subscriber(address.clone()),
+        Identity::Peer => Speaker::Peer,
+        Identity::Unproven | Identity::Stranger => Speaker::Unknown,
+    }
 }
 
 impl Ruling<'_> {
@@ -370,6 +383,25 @@ pub(crate) fn admit(
             parts.metrics.refused(Refused::Limit);
             too_many(parts, scope, excess)
         })
+}
+
+/// Admits a call that this subscriber diverts to its own limit and to that of the rule. The call itself has passed the other limits.
+/// `None` if there are no limits.
+pub(crate) fn admit_diverted(
+    parts: &WorkerParts<'_>,
+    subscriber: &[u8],
+    ruling: Ruling<'_>,
+) -> Result<Option<Permits>, Failure> {
+    let limits = &ruling.policy.limits;
+    if limits.is_unlimited() {
+        return Ok(None);
+    }
+    let rule = ruling.limit().map(AsRef::as_ref);
+    let admitted = limits.admit_diverted(subscriber, rule, parts.now);
+    admitted.map(Some).map_err(|_| {
+        parts.metrics.refused(Refused::Limit);
+        Failure::NotDiverted
+    })
 }
 
 /// The response to a call that a limit refuses.

@@ -1,5 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
+use super::diversions::{Callee, Diversions};
 use super::gateway_credentials::Authorization;
 use super::gateway_identity::Speaker;
 use super::gateways::GatewayRoute;
@@ -29,14 +30,16 @@ pub(crate) struct CallPolicy {
     pub(crate) route: Option<GatewayRoute>,
     /// The rule that decided, by its number in the rules of this policy. `None` if nothing of it is needed any more.
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
+    /// Who the call is for, if the callee may divert it.
+    pub(crate) diversions: Option<Diversions>,
     /// The sender is trusted, and so is the identity that it asserts.
     pub(crate) is_trusted: bool,
-    /// How far the identity of the sender is proven, if a gateway wants to know it.
-    pub(crate) speaker: Speaker,
     /// The rule wants no state of the call: no dialog, no record, no place on its path.
     pub(crate) is_stateless: bool,
     /// How it authenticates to the gateway that it goes to.
     pub(crate) authorization: Option<Box<Authorization>>,
+    /// How far the identity of the sender is proven, if a gateway wants to know it.
+    pub(crate) speaker: Speaker,
 }
 
 impl CallPolicy {
@@ -51,23 +54,38 @@ impl CallPolicy {
         self.route.as_ref()?.gateway()
     }
 
+    /// The name of the limit of the rule.
+    pub(super) fn limit(&self) -> Option<&str> {
+        limit_of(self.rule.as_ref())
+    }
+
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
     pub(super) fn answered(&mut self, branch: u8, status: u16, now: Time) -> Option<Holding<'_>> {
         let permits = self.permits.take();
+        let diversions = self.diversions.as_mut();
+        let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
+        // A borrow of the rule alone: the route is changed beside it.
         let rule = self.rule.as_ref();
+        let limit = limit_of(rule);
         let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
-        let limit = rule.and_then(Rule::limit).map(|limit| &*limit.name);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
         // A restart must not count a call that its rule has exempted from the limits.
         let exempt = || rule.is_some_and(Rule::is_exempt).then(Places::default);
         Some(Holding {
-            places: Places::new(permits, place).or_else(exempt)?,
+            places: Places::new(permits, place)
+                .or_else(exempt)?
+                .with_diverters(diverters),
             gateway: gateway.map_or("", |gateway| gateway.name()),
             limit: limit.unwrap_or_default(),
         })
     }
+}
+
+fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> Option<&str> {
+    let (policy, number) = rule?;
+    Some(&policy.rules.get(*number)?.limit()?.name)
 }
 
 /// What a dialog holds from its 2xx on, and what a restart needs to restore it.
@@ -96,9 +114,31 @@ impl Onward {
         Self { targets, policy }
     }
 
+    /// The same, with what the policy says.
+    #[must_use]
+    pub(crate) fn under(self, mut policy: CallPolicy) -> Self {
+        policy.diversions = self.policy.and_then(|it| it.diversions);
+        Self::new(self.targets, policy)
+    }
+
+    /// The same, for a callee that may divert the call.
+    #[must_use]
+    pub(crate) fn to(mut self, callee: Option<Callee>) -> Self {
+        if let Some(callee) = callee {
+            self.policy.get_or_insert_default().diversions = Some(Diversions::new(callee));
+        }
+        self
+    }
+
     /// Whether it holds places in limits.
     pub(crate) fn holds_places(&self) -> bool {
         self.policy.as_deref().is_some_and(CallPolicy::holds_places)
+    }
+
+    /// Whether no state of the call is kept.
+    pub(super) fn is_stateless(&self) -> bool {
+        let policy = self.policy.as_deref();
+        policy.is_some_and(|policy| policy.is_stateless)
     }
 
     /// The same, holding these places in the limits.
@@ -116,6 +156,6 @@ impl CallPolicy {
 
     const fn is_needed(&self) -> bool {
         let holds = self.permits.is_some() || self.route.is_some() || self.rule.is_some();
-        holds || self.is_trusted || self.is_stateless
+        holds || self.diversions.is_some() || self.is_trusted || self.is_stateless
     }
 }

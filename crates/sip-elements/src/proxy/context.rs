@@ -206,8 +206,9 @@ impl Context {
         let bytes = request.bytes();
         let header = bytes.len() - request.body().len();
         let is_last = self.targets.is_empty() && self.retry.is_none();
-        let may_repeat = self.may_repeat_to_gateway() || self.authorization().is_some();
-        if is_last && !self.branches.iter().any(may_leave) && !may_repeat {
+        let may_repeat =
+            self.may_repeat_to_gateway() || self.may_divert() || self.authorization().is_some();
+        if is_last && !may_repeat && !self.branches.iter().any(may_leave) {
             bytes.get(..header).unwrap_or(bytes).into()
         } else {
             bytes.into()
@@ -225,10 +226,14 @@ impl Context {
     }
 
     /// Proceeds as far as possible: the next candidate of a failed target, the next group of targets, the next gateway,
-    /// the final response.
+    /// what the callee wants to happen then, the final response.
     pub(super) fn proceed(&mut self, scope: &mut ContextScope<'_, '_>, request: &Message<'_>) {
         self.start_retry(scope, request);
-        while !self.is_pending() && (!self.targets.is_empty() || self.choose_gateway(scope)) {
+        while !self.is_pending()
+            && (!self.targets.is_empty()
+                || self.choose_gateway(scope)
+                || self.divert(scope, request))
+        {
             self.start_group(scope, request);
         }
         if !self.is_pending() && !self.is_concluded {
@@ -262,6 +267,7 @@ impl Context {
             self.start_branch(scope, request, target, share);
             self.start_retry(scope, request);
         }
+        self.arm_no_answer(scope);
     }
 
     /// Removes and returns the next targets. Of several flows to one phone, only the best is among them and the others
@@ -364,9 +370,8 @@ impl Context {
         let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
         let asked = (request.method().as_bytes(), uri);
         gateway_credentials::prepare(self.policy.as_deref_mut(), scope.parts, asked);
-        let trust = self.trust_ahead();
         let policy = self.policy.as_deref();
-        let copy = copy.with_breadth(breadth).under(policy, trust);
+        let copy = copy.with_breadth(breadth).under(policy, self.trust_ahead());
         let flow = copy.flow();
         let kind = self.kind();
         forward::send(scope.parts, scope.scratch, &copy, client, kind, self.suffix);
@@ -452,6 +457,7 @@ impl Context {
     /// Cancels what is pending, after a CANCEL (section 16.10), a 2xx or a 6xx. No further target is tried. Ringing
     /// branches are cancelled with the reason.
     pub(super) fn cancel_pending(&mut self, scope: &mut ContextScope<'_, '_>, reason: &[u8]) {
+        self.stop_diverting(scope);
         self.targets = Vec::new();
         self.retry = None;
         for place in 0..self.branches.len() as u8 {

@@ -20,7 +20,8 @@ impl Context {
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.timer_c = timer_c;
         }
-        self.arm(scope, place, scope.parts.now + silence);
+        let first = scope.parts.now + silence;
+        self.arm(scope, place, first.min(self.latest_end(scope, place)));
     }
 
     /// Arms the branch's timer and replaces the previous one.
@@ -47,6 +48,12 @@ impl Context {
             return;
         };
         branch.deadline = None;
+        if self.end_overdue(scope, place) {
+            return;
+        }
+        let Some(branch) = self.branches.get(usize::from(place)) else {
+            return;
+        };
         let (state, timer_c) = (branch.state, branch.timer_c);
         match state {
             BranchState::Resolving => {
@@ -75,12 +82,7 @@ impl Context {
             BranchState::Trying | BranchState::Proceeding if scope.parts.now < timer_c => {
                 self.rearm_check(scope, place, timer_c);
             }
-            BranchState::Trying | BranchState::Proceeding => {
-                self.cancel_branch(scope, place);
-                if let Some(branch) = self.branches.get_mut(usize::from(place)) {
-                    branch.state = BranchState::Cancelling { late: true };
-                }
-            }
+            BranchState::Trying | BranchState::Proceeding => self.cancel_late(scope, place),
             BranchState::Cancelling { .. } | BranchState::Ended => {}
         }
     }
@@ -109,11 +111,20 @@ impl Context {
 
     /// Gives up a branch without a response and fails over. If a response arrives later, the transaction cancels the
     /// call.
-    fn give_up(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+    pub(super) fn give_up(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         self.cancel_branch(scope, place);
         self.fail_branch(scope, place, Failure::Timeout);
     }
 
+    /// Cancels a branch because its time is over, and waits for its final response.
+    pub(super) fn cancel_late(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+        self.cancel_branch(scope, place);
+        if let Some(branch) = self.branches.get_mut(usize::from(place)) {
+            branch.state = BranchState::Cancelling { late: true };
+        }
+    }
+
+    /// Sends a CANCEL now, or after a late provisional response. Without a response, the INVITE is not retransmitted.
     fn cancel_branch(&self, scope: &mut ContextScope<'_, '_>, place: u8) {
         let branch = self.branches.get(usize::from(place));
         if let Some(client) = branch.and_then(|branch| branch.client) {
@@ -121,13 +132,14 @@ impl Context {
             let reason = reason::of_status(Failure::Timeout.status());
             parts
                 .transactions
-                .cancel_client(parts.now, client, &reason, parts.output);
+                .give_up_client(parts.now, client, &reason, parts.output);
         }
     }
 
-    /// Arms the timer of a branch for Timer C, or for an earlier check.
+    /// Arms the timer of a branch for Timer C, for another bound, or for an earlier check.
     fn rearm_check(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, timer_c: Time) {
         let look = self.next_check(scope, place);
+        let timer_c = timer_c.min(self.latest_end(scope, place));
         self.arm(scope, place, look.map_or(timer_c, |look| look.min(timer_c)));
     }
 

@@ -30,19 +30,19 @@ impl Relation {
         }
     }
 
+    /// The keys of its targets, for a request inside a dialog.
+    pub(super) const fn keys(&self) -> Option<Keys> {
+        match self {
+            Self::Creates(_) => None,
+            Self::Inside(dialog) => Some(dialog.keys),
+        }
+    }
+
     /// Who of the parties is trusted as a gateway is, for a request inside a dialog.
     pub(super) const fn trust(&self) -> Option<Trust> {
         match self {
             Self::Creates(_) => None,
             Self::Inside(dialog) => Some(dialog.trust),
-        }
-    }
-
-    /// The keys of the dialog that the request is in.
-    pub(super) const fn keys(&self) -> Option<Keys> {
-        match self {
-            Self::Creates(_) => None,
-            Self::Inside(dialog) => Some(dialog.keys),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::call_policy::CallPolicy;
 use super::gateway_credentials::Authorization;
 use super::identity_headers::{Party, Trust, remove_untrusted};
-use super::{Inbound, gateway_identity, session_timer};
+use super::{Inbound, diversion_headers, gateway_identity, session_timer};
 use crate::own_response::hex;
 use crate::phase::authentication;
 use crate::routing::breadth;
@@ -16,6 +16,7 @@ use crate::routing::proof::Side;
 use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Strict, Target, Way};
+use crate::settings::DiversionSettings;
 use crate::{Settings, WorkerParts};
 use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, ClientOptions, Kind};
@@ -95,6 +96,7 @@ pub(super) fn send(
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
     copy.assert_identity(&mut patch, settings);
+    copy.tell_diversions(&mut patch, &settings.proxy.diversions);
     copy.edit_headers(&mut patch);
     copy.add_credentials(&mut patch);
     let options = ClientOptions {
@@ -332,6 +334,14 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             let who = (&policy.speaker, gateway);
             let is_trusted = self.receiver().is_trusted(&settings.proxy.trusted_peers);
             gateway_identity::assert(patch, self.request, settings, who, is_trusted);
+        }
+    }
+
+    /// Says who has diverted the call.
+    fn tell_diversions(&self, patch: &mut Patch<'_, '_>, settings: &DiversionSettings) {
+        let diversions = self.policy.and_then(|policy| policy.diversions.as_ref());
+        if let Some(diversions) = diversions {
+            diversion_headers::write(patch, self.request, diversions.path(), settings.headers);
         }
     }
 

@@ -7,7 +7,6 @@ use super::context::{Context, ContextScope};
 use super::cursor::retry_after;
 use super::gateway_credentials::Authorization;
 use super::identity_headers::Trust;
-use crate::metrics::GatewayFailover;
 use crate::routing::failure::Failure;
 use crate::routing::target::{NextHop, Target};
 use sip_message::{Message, Scheme, Uri, home_hash};
@@ -44,6 +43,8 @@ struct Attempt {
     /// The first branch that belongs to it.
     first_branch: u8,
     place: Option<Place>,
+    /// When it was chosen.
+    since: Time,
     /// A provisional response other than 100 has come from it.
     has_rung: bool,
     /// The gateway knows the outcome.
@@ -54,8 +55,8 @@ struct Attempt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The next gateway may be chosen. The reason if another one has failed.
-    Open(Option<GatewayFailover>),
+    /// The next gateway may be chosen. The outcome if another one has failed.
+    Open(Option<Outcome>),
     /// The last attempt is under way.
     Trying,
     /// No other gateway is tried.
@@ -98,6 +99,7 @@ impl GatewayRoute {
                 gateway,
                 first_branch,
                 place: Some(place),
+                since: now,
                 has_rung: false,
                 is_reported: false,
                 is_answered: false,
@@ -181,7 +183,7 @@ impl GatewayRoute {
         attempt.place = None;
         let rules = attempt.gateway.failover();
         self.state = if goes_on && rules.should_fail_over(outcome, has_early_media) {
-            State::Open(Some(GatewayFailover::of(outcome)))
+            State::Open(Some(outcome))
         } else {
             State::Closed
         };
@@ -211,6 +213,19 @@ impl GatewayRoute {
 }
 
 impl Attempt {
+    /// How long it may go on: until its first response other than 100, then until its final one.
+    fn ends_at(&self) -> Option<Time> {
+        let wait = self.gateway.wait();
+        let response = (!self.has_rung).then_some(wait.response);
+        let longest = response.into_iter().chain(wait.answer).min()?;
+        Some(self.since + longest)
+    }
+
+    /// Whether it has rung for longer than its gateway allows.
+    fn is_unanswered(&self, now: Time) -> bool {
+        self.has_rung && self.ends_at().is_some_and(|end| end <= now)
+    }
+
     /// Reports the first final outcome.
     fn report(&mut self, outcome: Outcome, now: Time) {
         if !self.is_reported {
@@ -269,6 +284,7 @@ impl Context {
         if !is_wanted || route.attempts.len() >= most {
             return false;
         }
+        let failed = route.attempts.last().map(|it| Arc::clone(&it.gateway));
         let Some(target) = route.choose(scope.parts.now, first_branch) else {
             self.note_failure(Failure::NoGateway);
             return false;
@@ -277,8 +293,8 @@ impl Context {
             // Only calls count.
             attempt.place = None;
         }
-        if let Some(reason) = reason {
-            scope.parts.metrics.failed_over(reason);
+        if let Some((gateway, outcome)) = failed.zip(reason) {
+            gateway.failed_over(outcome);
         }
         self.authorize_at_gateway(&target);
         self.targets.push(target);
@@ -311,6 +327,13 @@ impl Context {
         let most = scope.parts.settings.proxy.max_targets;
         let route = self.gateways();
         route.is_some_and(|route| route.has_other(Outcome::Timeout, scope.parts.now, most))
+    }
+
+    /// When the attempt that this branch belongs to has to end, if it is the present one.
+    pub(super) fn gateway_deadline(&self, branch: u8) -> Option<Time> {
+        let attempt = self.gateways()?.trying()?;
+        let is_of = attempt.first_branch <= branch;
+        attempt.ends_at().filter(|_| is_of && self.is_invite)
     }
 
     /// Whether the request may have to be sent to another gateway.
@@ -347,7 +370,14 @@ impl Context {
         let Some(attempt) = self.gateways().and_then(GatewayRoute::trying) else {
             return;
         };
-        let outcome = outcome_of(failure, attempt.has_rung || is_unwanted);
+        let outcome = if failure == Failure::Timeout
+            && !is_unwanted
+            && attempt.is_unanswered(scope.parts.now)
+        {
+            Outcome::Unanswered
+        } else {
+            outcome_of(failure, attempt.has_rung || is_unwanted)
+        };
         self.end_gateway(scope, branch, outcome);
     }
 
@@ -407,6 +437,9 @@ const fn outcome_of(failure: Failure, is_excused: bool) -> Outcome {
         | Failure::OffLimits
         | Failure::NotSecure
         | Failure::NoGateway
+        | Failure::NotDiverted
+        | Failure::DivertedInCircle
+        | Failure::DivertedTooOften
         | Failure::Cancelled => Outcome::Abandoned,
     }
 }

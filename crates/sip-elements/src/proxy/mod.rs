@@ -11,6 +11,8 @@ mod context;
 mod cursor;
 mod deadlines;
 mod dialog;
+mod diversion_headers;
+mod diversions;
 mod forward;
 mod gateway_credentials;
 mod gateway_identity;
@@ -19,8 +21,10 @@ mod hang_up;
 mod identity_headers;
 mod keys;
 mod operator;
+mod overdue;
 mod places;
 mod reason;
+mod recount;
 mod response;
 mod session_timer;
 mod stateless;
@@ -39,19 +43,21 @@ use crate::routing::refreshed::{Refreshed, RefreshedStats};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
 use crate::routing::{breadth, loop_detection};
-use crate::{Description, NameServersFailed, NotDescribed, WorkerParts};
+use crate::{Description, NameServersFailed, NotDescribed, Settings, WorkerParts};
 pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
 pub(crate) use cursor::retry_after;
 use dialog::{InDialog, Relation};
+pub(crate) use diversions::Callee;
 use forward::RequestCopy;
 pub(crate) use gateway_identity::Speaker;
 pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
 use identity_headers::Party;
 use keys::Keys;
+use recount::Recount;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
 use sip_transaction::{Account, ClientId, ClientResponse, Sender, ServerId, Table, TimerWheel};
@@ -113,6 +119,8 @@ pub struct Proxy {
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
     calls: Calls,
+    /// `None`: all live calls count towards the limits that apply now.
+    recount: Option<Recount>,
     /// Reused buffer for the text of patches.
     scratch: Vec<u8>,
 }
@@ -127,6 +135,7 @@ impl Proxy {
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
             calls: Calls::new(now),
+            recount: None,
             scratch: Vec::new(),
         }
     }
@@ -156,10 +165,9 @@ impl Proxy {
         routing: &Routing,
         onward: impl Into<Onward>,
     ) {
-        let Onward {
-            mut targets,
-            policy,
-        } = onward.into();
+        let onward = onward.into();
+        let is_stateless = onward.is_stateless();
+        let Onward { targets, policy } = onward;
         let Inbound {
             request, source, ..
         } = inbound;
@@ -179,7 +187,6 @@ impl Proxy {
         let Some(key) = self.reserve(parts, account) else {
             return refuse(parts, Refusal::Busy("Too many calls"));
         };
-        let is_stateless = policy.as_ref().is_some_and(|policy| policy.is_stateless);
         let begun = if is_stateless {
             Ok(DialogId::NONE)
         } else {
@@ -194,9 +201,7 @@ impl Proxy {
         }
         let owner = Owner::Context(key);
         parts.transactions.set_server_owner(server, owner);
-        targets.sort_by_key(|target| std::cmp::Reverse(target.q));
-        targets.truncate(parts.settings.proxy.max_targets.max(1));
-        targets.reverse();
+        let targets = in_order(targets, parts.settings);
         let held = (Some(server), account);
         let mut context = self.create(parts, inbound, held, routing, targets);
         context.policy = policy;
@@ -519,17 +524,20 @@ impl Proxy {
 
     /// Handles Timer C and the other deadlines that are due.
     pub fn expire(&mut self, parts: &mut WorkerParts<'_>) {
+        self.recount(parts);
         self.unacknowledged.expire(parts.now);
         self.calls.expire(parts);
         while let Some(deadline) = self.wheel.pop_due(parts.now) {
-            let (Deadline::Branch(BranchId { context: key, .. }) | Deadline::Waiting(key)) =
-                deadline;
+            let (Deadline::Branch(BranchId { context: key, .. })
+            | Deadline::Waiting(key)
+            | Deadline::NoAnswer(key)) = deadline;
             let Some(mut context) = self.contexts.take(key) else {
                 continue;
             };
             let scope = &mut self.scope(parts, key);
             match deadline {
                 Deadline::Branch(branch) => context.expire(scope, branch.place),
+                Deadline::NoAnswer(_) => context.no_answer(scope),
                 Deadline::Waiting(_) => {
                     if let Some(response) = context.waiting_timer(scope) {
                         self.release(parts, key, &mut context, response, false);
@@ -556,6 +564,7 @@ impl Proxy {
             self.wheel.next_deadline(),
             self.calls.next_deadline(),
             self.unacknowledged.next_deadline(),
+            self.recount.map(|recount| recount.since),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -784,4 +793,12 @@ impl Proxy {
             self.calls.answered(parts, call, accepted);
         }
     }
+}
+
+/// The targets that a request is forwarded to, best last.
+fn in_order(mut targets: Vec<Target>, settings: &Settings) -> Vec<Target> {
+    targets.sort_by_key(|target| std::cmp::Reverse(target.q));
+    targets.truncate(settings.proxy.max_targets.max(1));
+    targets.reverse();
+    targets
 }

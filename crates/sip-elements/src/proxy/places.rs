@@ -6,9 +6,10 @@
 //! A call counts once, until the last of its dialogs has ended. If a gateway answers late, after another one has, its dialog shares the
 //! place on the other one.
 
-use sip_dialog::{Dialog, Held, Text};
-use sip_routing::limit::{Call, EXEMPT, Permits};
+use sip_dialog::{Dialog, Held, Party, Text};
+use sip_routing::limit::{Call, EXEMPT, Limits, Permits};
 use sip_routing::{Policy, gateway};
+use std::any::Any;
 use std::sync::Arc;
 
 /// The places of a call.
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(super) struct Places {
     limits: Option<Permits>,
     gateway: Option<gateway::Place>,
+    /// The places of those who diverted the call, each in its own limits.
+    diverters: Vec<Permits>,
     /// What the first dialog of the call holds, if this is for another one.
     of_first: Option<Arc<dyn Held>>,
 }
@@ -29,8 +32,14 @@ impl Places {
         (limits.is_some() || gateway.is_some()).then_some(Self {
             limits,
             gateway,
+            diverters: Vec::new(),
             of_first: None,
         })
+    }
+
+    /// The same, with the places of those who diverted the call.
+    pub(super) fn with_diverters(self, diverters: Vec<Permits>) -> Self {
+        Self { diverters, ..self }
     }
 
     /// Lets the dialog hold them, besides what it shares with the first dialog of its INVITE.
@@ -39,20 +48,53 @@ impl Places {
         dialog.hold(Arc::new(self));
     }
 
-    /// The places of a dialog that was restored after a restart. It gets them even if there are too many calls.
+    /// The places of a dialog that was restored after a restart, or that began before there were limits. It gets them even if there are too
+    /// many calls.
     pub(super) fn restored(policy: &Policy, dialog: &Dialog) -> Option<Self> {
-        let name = |text| std::str::from_utf8(dialog.text(text)).ok();
-        let gateway = name(Text::Gateway).and_then(|name| policy.gateways.gateway(name));
-        let is_exempt = name(Text::Limit) == Some(EXEMPT);
-        let limits = Some(&policy.limits).filter(|limits| !limits.is_unlimited() && !is_exempt);
-        let permits = limits.map(|limits| {
-            let rule = name(Text::Limit).and_then(|name| limits.named(name));
-            limits.restore(&Call {
-                source: dialog.leg(sip_dialog::Party::Caller).flow.remote.ip(),
-                subscriber: Some(dialog.text(Text::Identity)).filter(|name| !name.is_empty()),
-                rule: rule.map(AsRef::as_ref),
-            })
-        });
+        let gateway = name(dialog, Text::Gateway).and_then(|name| policy.gateways.gateway(name));
+        let limits = Some(&policy.limits);
+        let limits = limits.filter(|limits| !limits.is_unlimited() && !is_exempt(dialog));
+        let permits = limits.map(|limits| limits.restore(&call(limits, dialog)));
         Self::new(permits, gateway.map(|gateway| gateway.occupy()))
+    }
+
+    /// Moves the places of a dialog in limits to those that apply now. Places that two dialogs share, because two callees have accepted one
+    /// INVITE, stay as they are.
+    pub(super) fn recount(policy: &Policy, dialog: &mut Dialog) {
+        if is_exempt(dialog) {
+            return;
+        }
+        let Some(mut held) = dialog.take_held() else {
+            if let Some(places) = Self::restored(policy, dialog) {
+                places.pass_to(dialog);
+            }
+            return;
+        };
+        let places = Arc::get_mut(&mut held).map(|held| held as &mut dyn Any);
+        if let Some(places) = places.and_then(<dyn Any>::downcast_mut::<Self>) {
+            let call = call(&policy.limits, dialog);
+            let limits = places.limits.get_or_insert_default();
+            policy.limits.recount(limits, &call);
+        }
+        dialog.hold(held);
+    }
+}
+
+fn name(dialog: &Dialog, text: Text) -> Option<&str> {
+    std::str::from_utf8(dialog.text(text)).ok()
+}
+
+/// Whether the rule of the call has exempted it from limits.
+fn is_exempt(dialog: &Dialog) -> bool {
+    name(dialog, Text::Limit) == Some(EXEMPT)
+}
+
+/// What decides which limits apply to the call of a dialog.
+fn call<'c>(limits: &'c Limits, dialog: &'c Dialog) -> Call<'c> {
+    let rule = name(dialog, Text::Limit).and_then(|name| limits.named(name));
+    Call {
+        source: dialog.leg(Party::Caller).flow.remote.ip(),
+        subscriber: Some(dialog.text(Text::Identity)).filter(|name| !name.is_empty()),
+        rule: rule.map(AsRef::as_ref),
     }
 }

@@ -24,7 +24,10 @@ const fn rank_of_failure(failure: Failure) -> u16 {
         | Failure::BadRoute
         | Failure::OffLimits
         | Failure::NotSecure => 600,
-        Failure::Overloaded => 601,
+        Failure::Overloaded
+        | Failure::NotDiverted
+        | Failure::DivertedInCircle
+        | Failure::DivertedTooOften => 601,
         Failure::Gone | Failure::Unauthorized => 602,
         Failure::Unreachable | Failure::Unlocated | Failure::Unresolved => 603,
         Failure::NoGateway => 604,
@@ -161,6 +164,7 @@ impl Context {
             branch.timer_c = scope.parts.now + scope.parts.settings.proxy.timer_c;
         }
         self.note_gateway_rings(place);
+        self.note_callee_rings(place);
     }
 
     /// Forwards a 2xx at once, for an INVITE every one of them (step 5). The other branches are cancelled (step 10).
@@ -241,6 +245,9 @@ impl Context {
             self.cancel_pending(scope, &reason::of_status(status));
         } else if state == (BranchState::Cancelling { late: true }) && status == 487 {
             return self.fail_branch(scope, place, Failure::Timeout);
+        } else if self.take_redirection(scope.parts.settings, place, response) {
+            self.end_branch(scope, place);
+            return self.forget_other_flows(instance);
         } else if status == FLOW_FAILED && !self.goes_to_gateways() {
             return self.fail_branch(scope, place, Failure::Gone);
         } else {
@@ -263,7 +270,8 @@ impl Context {
             && self.retry.is_none()
             && self.best.is_none()
             && !self.is_pending()
-            && !self.wants_gateway();
+            && !self.wants_gateway()
+            && !self.wants_diversion();
         if is_last && !self.needs_translation(status) {
             self.forward_response(scope, response, from);
             self.conclude_with(scope, status);
@@ -289,6 +297,7 @@ impl Context {
     /// Keeps a final response if it is the best so far, and its challenges in any case (step 7).
     fn note_response(&mut self, response: &Message<'_>, from: Party) {
         let status = response.status();
+        self.note_diverting_status(status);
         let rank = rank(status);
         match &mut self.best {
             Some(best) if best.rank <= rank => {
@@ -309,6 +318,7 @@ impl Context {
 
     /// Keeps a failure if there is no better response.
     pub(super) fn note_failure(&mut self, failure: Failure) {
+        self.note_diverting_failure(failure);
         let rank = rank_of_failure(failure);
         if self.best.as_ref().is_none_or(|best| rank < best.rank) {
             self.best = Some(Box::new(Best {
@@ -465,6 +475,7 @@ impl Context {
             }
             self.end_dialog(scope, status);
         }
+        self.stop_diverting(scope);
         self.is_concluded = true;
         self.request = None;
         self.best = None;

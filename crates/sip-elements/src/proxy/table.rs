@@ -55,6 +55,11 @@ impl Contexts {
         found.map(|(id, _)| ContextId(id))
     }
 
+    /// The context in a slot.
+    pub(super) fn at_mut(&mut self, slot: u32) -> Option<&mut Context> {
+        self.0.at_mut(slot)?.context.as_deref_mut()
+    }
+
     /// Occupies a slot. Follow with [`Contexts::put`] or [`Contexts::release`].
     pub(super) fn reserve(&mut self) -> ContextId {
         ContextId(self.0.insert(|id| Slot {

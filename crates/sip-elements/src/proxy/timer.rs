@@ -9,4 +9,6 @@ pub(super) enum Deadline {
     Branch(BranchId),
     /// The responses of a context that wait (`waiting.rs`).
     Waiting(ContextId),
+    /// The phones of a callee have rung for as long as it wants (`diversions.rs`).
+    NoAnswer(ContextId),
 }

@@ -30,6 +30,12 @@ pub(crate) enum Failure {
     OffLimits,
     /// The request needs a secure transport, but no listener or candidate offers one.
     NotSecure,
+    /// The callee diverts the call, but may not call that target, or it leads nowhere.
+    NotDiverted,
+    /// The call was diverted to a subscriber that has diverted it before.
+    DivertedInCircle,
+    /// The call was diverted too often.
+    DivertedTooOften,
     /// The caller cancelled the request.
     Cancelled,
 }
@@ -41,7 +47,8 @@ impl Failure {
         match self {
             Self::Timeout => 408,
             Self::Unreachable | Self::Unlocated => 500,
-            Self::Gone | Self::NotSecure => 480,
+            Self::Gone | Self::NotSecure | Self::NotDiverted | Self::DivertedTooOften => 480,
+            Self::DivertedInCircle => 482,
             Self::OffLimits => 403,
             Self::Unresolved => 504,
             Self::Unauthorized => 502,
@@ -62,6 +69,9 @@ impl Failure {
             Self::Overloaded => "Too many transactions",
             Self::BadRoute => "Bad Route",
             Self::OffLimits => "Destination is off limits",
+            Self::NotDiverted => "Call cannot be forwarded",
+            Self::DivertedInCircle => "Call forwarding loop",
+            Self::DivertedTooOften => "Call forwarded too often",
             Self::NotSecure => "No secure way to the destination",
             other => reason_phrase(other.status()),
         }

@@ -51,6 +51,7 @@ pub(crate) fn shared(nonces: (u64, u64)) -> Shared {
         locations: Locations::with_secret((1, 1), limits),
         credentials: CredentialCache::with_secret((3, 4), 100, 3600, 60),
         nonces: Nonces::new(nonces, 64),
+        services: sip_elements::services::Services::default(),
         bans: Bans::default(),
         dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new((5, 6)),

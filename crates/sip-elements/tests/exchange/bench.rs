@@ -47,6 +47,7 @@ impl Bench {
             }),
             credentials: CredentialCache::new(1000, 3600, 60),
             nonces: Nonces::new((1, 2), 1024),
+            services: sip_elements::services::Services::default(),
             bans: sip_elements::bans::Bans::default(),
             dead_targets: sip_elements::DeadTargets::default(),
             hasher: KeyHasher::new((3, 4)),

@@ -3,7 +3,6 @@
 use crate::bench::{ALICE, only, request, settings, status};
 use crate::live_calls::from_alice;
 use crate::routed::{Declared, GW_A, GW_B, GW_C, NUMBER, Routed, gateway, invite, one, routed};
-use sip_elements::metrics::GatewayFailover;
 use sip_elements::{ControlMessage, Question, Record};
 use sip_routing::gateway::{State, Statistics};
 use sip_transport::selection::Candidate;
@@ -16,12 +15,8 @@ fn statistics(node: &Routed, name: &str) -> Statistics {
 }
 
 fn failovers(node: &Routed) -> [u64; 3] {
-    [
-        GatewayFailover::Response,
-        GatewayFailover::Timeout,
-        GatewayFailover::TransportError,
-    ]
-    .map(|reason| node.bench.metrics.gateway_failovers[reason as usize].value())
+    let of_each = ["a", "b", "c"].map(|name| statistics(node, name).failovers);
+    [0, 1, 2].map(|reason| of_each.iter().map(|it| it[reason]).sum())
 }
 
 /// Lets the gateway answer, and Alice acknowledge. Returns the 2xx that Alice got.
@@ -124,6 +119,18 @@ fn a_silent_gateway_is_given_up_for_the_next_one_and_may_still_answer() {
     assert_eq!(node.live(), [1, 1, 0], "until the second one has given up");
     node.reply(&second, "487 Request Terminated");
     assert_eq!(node.live(), [1, 0, 0]);
+}
+
+#[test]
+fn a_gateway_that_was_given_up_does_not_get_the_call_again() {
+    let mut node = routed(Declared::to_group("pstn"));
+    let first = node.call();
+    let sent = node.bench.wait(Duration::from_millis(3_100));
+    let is_to = |gateway: &str| sent.iter().any(|(to, _)| to.to_string() == gateway);
+    assert!(first.0 == GW_A && is_to(GW_A) && is_to(GW_B), "{sent:?}");
+    let later = node.bench.wait(Duration::from_secs(28));
+    let mut receivers = later.iter().map(|(to, _)| to.to_string());
+    assert!(!receivers.any(|to| to == GW_A), "{later:?}");
 }
 
 #[test]
@@ -232,8 +239,10 @@ fn a_phone_that_rings_for_too_long_is_not_the_fault_of_the_gateway() {
 }
 
 #[test]
-fn a_gateway_that_says_only_100_is_given_up_when_timer_c_fires() {
-    let mut node = routed(Declared::to_group("pstn"));
+fn timer_c_ends_the_attempt_at_a_gateway_that_may_say_only_100_for_longer() {
+    let mut declared = Declared::to_group("pstn");
+    declared.gateways.gateways[0].wait.response = Duration::from_secs(3_600);
+    let mut node = routed(declared);
     let call = node.call();
     node.reply(&call, "100 Trying");
     node.bench.wait(Duration::from_secs(186));

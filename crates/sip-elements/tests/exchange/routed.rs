@@ -77,9 +77,19 @@ impl Declared {
     }
 
     pub(crate) fn policy(self, settings: &Settings) -> Arc<Policy> {
-        let gateways = Gateways::new(self.gateways, None).expect("gateways");
+        self.policy_after(settings, None)
+    }
+
+    /// The policy that a reload makes.
+    pub(crate) fn policy_after(
+        self,
+        settings: &Settings,
+        previous: Option<&Policy>,
+    ) -> Arc<Policy> {
+        let before = previous.map(|it| &it.gateways);
+        let gateways = Gateways::new(self.gateways, before).expect("gateways");
         let groups: Vec<&str> = gateways.groups().map(|group| group.name()).collect();
-        let limits = Limits::new(&self.limits, None).expect("limits");
+        let limits = Limits::new(&self.limits, previous.map(|it| &it.limits)).expect("limits");
         let named: Vec<&str> = self.limits.named.iter().map(|it| &*it.name).collect();
         let mut builder = Builder::new(groups.iter().copied());
         for ((table, prefix, groups), line) in self.prefixes.iter().zip(1..) {
@@ -93,7 +103,7 @@ impl Declared {
             listeners: &settings.listeners,
             networks: &[],
         };
-        let rules = RuleSet::new(&self.rules, &known, None).expect("rules");
+        let rules = RuleSet::new(&self.rules, &known, previous.map(|it| &it.rules)).expect("rules");
         Arc::new(Policy {
             gateways,
             prefixes: Arc::new(prefixes),

@@ -238,6 +238,7 @@ impl Wire {
                 }),
                 credentials: CredentialCache::new(10, 60, 60),
                 nonces: Nonces::new((1, 2), 16),
+                services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: DeadTargets::default(),
                 hasher: HASHER,

@@ -74,6 +74,7 @@ impl Server {
                 locations: Locations::with_secret((1, 2), limits),
                 credentials: CredentialCache::with_secret((1, 2), 10, 60, 60),
                 nonces: Nonces::new((1, 2), 10),
+                services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: sip_elements::DeadTargets::default(),
                 hasher: KeyHasher::new((1, 2)),

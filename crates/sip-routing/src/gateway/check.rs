@@ -40,7 +40,20 @@ pub(super) fn check_gateway(gateway: &GatewayDescription) -> Result<(), GatewayE
         name: name(),
         problem,
     })?;
-    check_health(&gateway.name, &gateway.health)
+    check_health(&gateway.name, &gateway.health)?;
+    let wait = &gateway.wait;
+    check_durations(
+        &gateway.name,
+        &[
+            ("the response timeout", wait.response, SECOND, HOUR),
+            (
+                "the answer timeout",
+                wait.answer.unwrap_or(HOUR),
+                SECOND,
+                HOUR,
+            ),
+        ],
+    )
 }
 
 fn check_health(name: &str, rules: &HealthRules) -> Result<(), GatewayError> {
@@ -68,16 +81,27 @@ fn check_health(name: &str, rules: &HealthRules) -> Result<(), GatewayError> {
             });
         }
     }
-    for (setting, value, least, most) in [
-        ("the probe interval", rules.interval, SECOND, HOUR),
-        (
-            "the probe timeout",
-            rules.timeout,
-            SHORTEST_TIMEOUT,
-            rules.interval,
-        ),
-        ("the longest rest", rules.longest_rest, Duration::ZERO, HOUR),
-    ] {
+    check_durations(
+        name,
+        &[
+            ("the probe interval", rules.interval, SECOND, HOUR),
+            (
+                "the probe timeout",
+                rules.timeout,
+                SHORTEST_TIMEOUT,
+                rules.interval,
+            ),
+            ("the longest rest", rules.longest_rest, Duration::ZERO, HOUR),
+        ],
+    )
+}
+
+/// Checks durations: what each is, its value, and the shortest and the longest that is allowed.
+fn check_durations(
+    name: &str,
+    durations: &[(&'static str, Duration, Duration, Duration)],
+) -> Result<(), GatewayError> {
+    for &(setting, value, least, most) in durations {
         if !(least..=most).contains(&value) {
             return Err(GatewayError::Duration {
                 name: name.into(),

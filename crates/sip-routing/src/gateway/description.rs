@@ -1,7 +1,7 @@
 //! What the configuration says about gateways and groups, before it is checked.
 
 use super::registration::RegistrationDescription;
-use super::{FailoverRules, Rewriting, StatusSet};
+use super::{FailoverRules, Rewriting, StatusSet, WaitRules};
 use crate::limit::Rate;
 use sip_message::digest::Credential;
 use sip_transport::selection::Destination;
@@ -22,14 +22,16 @@ pub struct GatewayDescription {
     pub health: HealthRules,
     /// After which outcomes a call tries the next member.
     pub failover: FailoverRules,
-    /// Whether it is in the same trust domain (RFC 3325): it may see identities that callers withhold, and its own are believed.
-    pub trusted: bool,
-    /// How numbers and identities are written for it.
-    pub rewriting: Rewriting,
     /// What answers its challenges.
     pub credential: Option<Credential>,
     /// The registration that it requires.
     pub registration: Option<RegistrationDescription>,
+    /// Whether it is in the same trust domain (RFC 3325): it may see identities that callers withhold, and its own are believed.
+    pub trusted: bool,
+    /// How numbers and identities are written for it.
+    pub rewriting: Rewriting,
+    /// How long a call waits for it.
+    pub wait: WaitRules,
 }
 
 impl GatewayDescription {
@@ -42,10 +44,11 @@ impl GatewayDescription {
             rate: None,
             health: HealthRules::default(),
             failover: FailoverRules::default(),
-            trusted: false,
-            rewriting: Rewriting::default(),
             credential: None,
             registration: None,
+            trusted: false,
+            rewriting: Rewriting::default(),
+            wait: WaitRules::default(),
         }
     }
 }

@@ -41,7 +41,7 @@ impl FailoverRules {
             // Another gateway may know us.
             Outcome::Unauthorized => true,
             Outcome::Abandoned => false,
-            Outcome::Timeout => self.timeout,
+            Outcome::Timeout | Outcome::Unanswered => self.timeout,
             Outcome::TransportError => self.transport_error,
         }
     }
@@ -80,6 +80,7 @@ mod tests {
             (Outcome::status(599), true),
             (Outcome::status(603), false),
             (Outcome::Timeout, true),
+            (Outcome::Unanswered, true),
             (Outcome::TransportError, true),
             (Outcome::Abandoned, false),
             (Outcome::Unauthorized, true),
@@ -104,6 +105,7 @@ mod tests {
             (Outcome::status(503), true),
             (Outcome::status(603), false),
             (Outcome::Timeout, false),
+            (Outcome::Unanswered, false),
             (Outcome::TransportError, false),
         ] {
             for early_media in [false, true] {

@@ -30,8 +30,8 @@ pub struct Gateways {
     groups: HashMap<Box<str>, Arc<Group>>,
     /// In the order of the configuration.
     in_order: Box<[Arc<Gateway>]>,
-    has_trusted: bool,
     have_credentials: bool,
+    has_trusted: bool,
 }
 
 impl Gateways {
@@ -57,8 +57,8 @@ impl Gateways {
         all.in_order = in_order
             .map(|(index, description)| all.add(description, index, previous))
             .collect::<Result<_, _>>()?;
-        all.has_trusted = all.in_order.iter().any(|gateway| gateway.is_trusted());
         all.have_credentials = all.in_order.iter().any(|it| it.credential().is_some());
+        all.has_trusted = all.in_order.iter().any(|gateway| gateway.is_trusted());
         for description in descriptions.groups {
             all.add_group(description, previous)?;
         }

@@ -15,6 +15,7 @@
 //! - **All workers choose and report at once**, without a lock and without allocating. The control plane sends the probes.
 
 mod algorithm;
+mod cause;
 mod check;
 mod choose;
 mod description;
@@ -37,8 +38,10 @@ mod statistics;
 mod status_set;
 mod tried;
 mod view;
+mod wait;
 mod word;
 
+pub use cause::Cause;
 pub use choose::{Admission, Choice, NoRates, Skip};
 pub use description::{
     Algorithm, AllInactive, GatewayDescription, GroupDescription, HealthRules, MemberDescription,
@@ -62,3 +65,4 @@ pub use statistics::Statistics;
 pub use status_set::{BadStatusSet, StatusSet};
 pub use tried::TriedSet;
 pub use view::GatewayView;
+pub use wait::WaitRules;

@@ -15,6 +15,8 @@ pub enum Outcome {
     },
     /// No response other than 100 in time.
     Timeout,
+    /// It rang, and no final response came within the time of the gateway. That says nothing about its health.
+    Unanswered,
     /// The request could not be sent: connection refused or lost, ICMP error, no address.
     TransportError,
     /// The gateway did not accept our credentials, or its challenge cannot be answered.
@@ -69,7 +71,7 @@ pub(super) fn sign_of_call(outcome: Outcome, rules: &HealthRules) -> Option<Sign
         Outcome::Unauthorized => Some(Sign::Answer),
         Outcome::Timeout => Some(Sign::Miss(rules.weights.timeout)),
         Outcome::TransportError => Some(Sign::Miss(rules.weights.transport_error)),
-        Outcome::Response { .. } | Outcome::Abandoned => None,
+        Outcome::Response { .. } | Outcome::Unanswered | Outcome::Abandoned => None,
     }
 }
 
@@ -86,7 +88,7 @@ pub(super) fn sign_of_probe(outcome: Outcome, rules: &HealthRules) -> Option<Sig
         Outcome::Response { .. } | Outcome::Timeout | Outcome::TransportError => {
             Some(Sign::Miss(1))
         }
-        Outcome::Unauthorized | Outcome::Abandoned => None,
+        Outcome::Unanswered | Outcome::Unauthorized | Outcome::Abandoned => None,
     }
 }
 
@@ -140,6 +142,7 @@ mod tests {
             (Outcome::Unauthorized, answer, None),
             (Outcome::Timeout, miss(2), miss(1)),
             (Outcome::TransportError, miss(3), miss(1)),
+            (Outcome::Unanswered, None, None),
             (Outcome::Abandoned, None, None),
         ] {
             assert_eq!(sign_of_call(outcome, &rules), call, "a call: {outcome:?}");

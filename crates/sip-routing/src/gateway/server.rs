@@ -8,7 +8,7 @@ use super::place::{GatewayState, Place};
 use super::registration::Registration;
 use super::statistics::count;
 use super::word::Source;
-use super::{FailoverRules, Rewriting};
+use super::{Cause, FailoverRules, Rewriting, WaitRules};
 use sip_transport::Time;
 use sip_transport::selection::Destination;
 use std::sync::Arc;
@@ -94,6 +94,16 @@ impl Gateway {
         &self.description.rewriting
     }
 
+    /// How long a call waits for it.
+    pub const fn wait(&self) -> &WaitRules {
+        &self.description.wait
+    }
+
+    /// Counts a call that went on to another gateway after this outcome.
+    pub fn failed_over(&self, outcome: Outcome) {
+        self.state.calls.counters.failed_over(outcome);
+    }
+
     /// Its number in this configuration, from 0, for tables beside this one. Another configuration numbers anew.
     pub const fn index(&self) -> usize {
         self.index
@@ -122,7 +132,10 @@ impl Gateway {
     pub fn disable(&self, now: Time) -> bool {
         let was_enabled = !self.state.disabled.swap(true, Relaxed);
         if was_enabled {
-            self.state.calls.counters.changed(State::Disabled, now);
+            self.state
+                .calls
+                .counters
+                .changed(State::Disabled, Cause::Operator, now);
         }
         was_enabled
     }
@@ -135,7 +148,10 @@ impl Gateway {
         self.health.restart(now);
         let was_disabled = self.state.disabled.swap(false, Relaxed);
         if was_disabled {
-            self.state.calls.counters.changed(State::Unprobed, now);
+            self.state
+                .calls
+                .counters
+                .changed(State::Unprobed, Cause::Operator, now);
         }
         was_disabled
     }
@@ -145,7 +161,12 @@ impl Gateway {
     pub fn call_ended(&self, outcome: Outcome, now: Time) -> Option<Change> {
         self.state.calls.counters.call_ended(outcome);
         let sign = sign_of_call(outcome, &self.description.health)?;
-        self.apply(sign, Source::Call, now)
+        self.apply(
+            sign,
+            Cause::of(outcome, Source::Call, sign == Sign::Answer),
+            Source::Call,
+            now,
+        )
     }
 
     /// Records how a probe ended.
@@ -154,7 +175,12 @@ impl Gateway {
         if sign == Sign::Answer {
             count(&self.state.calls.counters.probes_answered);
         }
-        self.apply(sign, Source::Probe, now)
+        self.apply(
+            sign,
+            Cause::of(outcome, Source::Probe, sign == Sign::Answer),
+            Source::Probe,
+            now,
+        )
     }
 
     /// Takes the place of a call that exists already, such as one that was restored after a restart, even above the maximum.
@@ -195,14 +221,16 @@ impl Gateway {
         self.health.admits_trial(&self.description.health, now)
     }
 
-    fn apply(&self, sign: Sign, source: Source, now: Time) -> Option<Change> {
+    fn apply(&self, sign: Sign, cause: Cause, source: Source, now: Time) -> Option<Change> {
         // A disabled gateway begins anew when it returns, so late signs do not matter.
         let rules = &self.description.health;
         let change = self.health.apply(sign, source, rules, now)?;
         if self.is_disabled() {
             return None;
         }
-        self.state.calls.counters.changed(change.to, now);
+        let rests = change.to == State::Resting;
+        let cause = if rests { Cause::RetryAfter } else { cause };
+        self.state.calls.counters.changed(change.to, cause, now);
         Some(change)
     }
 }

@@ -1,9 +1,10 @@
 //! What is counted for each gateway since its name was first configured.
 
+use super::Cause;
 use super::health::State;
 use super::outcome::Outcome;
 use sip_transport::Time;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The statistics of a gateway. Each number is exact; numbers that change while they are read may differ by the calls in between.
 ///
@@ -24,6 +25,8 @@ pub struct Statistics {
     pub unauthorized: u64,
     /// Calls that ended without a final response for another reason.
     pub abandoned: u64,
+    /// Calls that then went on to another gateway: after a response, without one in time, and because they could not be sent.
+    pub failovers: [u64; 3],
     /// Calls that another member got because this one had its maximum.
     pub full: u64,
     /// Calls that another member got because of this one's rate.
@@ -42,6 +45,8 @@ pub struct Statistics {
     pub rests: u64,
     /// The latest change of the state; `None` if there was none.
     pub changed_at: Option<Time>,
+    /// Its cause.
+    pub cause: Option<Cause>,
 }
 
 /// The counters behind [`Statistics`]. All workers write them.
@@ -54,6 +59,7 @@ pub(super) struct Counters {
     transport_errors: AtomicU64,
     unauthorized: AtomicU64,
     abandoned: AtomicU64,
+    failovers: [AtomicU64; 3],
     pub(super) full: AtomicU64,
     pub(super) rate_limited: AtomicU64,
     pub(super) challenges_answered: AtomicU64,
@@ -64,6 +70,8 @@ pub(super) struct Counters {
     rests: AtomicU64,
     /// In microseconds; 0 for none.
     changed_at: AtomicU64,
+    /// As [`Cause::pack`] writes it; 0 for none.
+    cause: AtomicU8,
 }
 
 pub(super) fn count(counter: &AtomicU64) {
@@ -77,7 +85,16 @@ impl Counters {
             Outcome::Timeout => &self.timeouts,
             Outcome::TransportError => &self.transport_errors,
             Outcome::Unauthorized => &self.unauthorized,
-            Outcome::Abandoned => &self.abandoned,
+            Outcome::Unanswered | Outcome::Abandoned => &self.abandoned,
+        });
+    }
+
+    pub(super) fn failed_over(&self, outcome: Outcome) {
+        let [response, timeout, transport_error] = &self.failovers;
+        count(match outcome {
+            Outcome::Response { .. } | Outcome::Unauthorized => response,
+            Outcome::Timeout | Outcome::Unanswered => timeout,
+            Outcome::TransportError | Outcome::Abandoned => transport_error,
         });
     }
 
@@ -93,12 +110,13 @@ impl Counters {
         }
     }
 
-    pub(super) fn changed(&self, to: State, now: Time) {
+    pub(super) fn changed(&self, to: State, cause: Cause, now: Time) {
         if to == State::Resting {
             count(&self.rests);
         } else {
             count(&self.state_changes);
         }
+        self.cause.store(cause.pack(), Relaxed);
         self.changed_at.fetch_max(now.as_micros(), Relaxed);
     }
 
@@ -112,6 +130,7 @@ impl Counters {
             transport_errors: self.transport_errors.load(Relaxed),
             unauthorized: self.unauthorized.load(Relaxed),
             abandoned: self.abandoned.load(Relaxed),
+            failovers: self.failovers.each_ref().map(|it| it.load(Relaxed)),
             full: self.full.load(Relaxed),
             rate_limited: self.rate_limited.load(Relaxed),
             challenges_answered: self.challenges_answered.load(Relaxed),
@@ -120,6 +139,7 @@ impl Counters {
             probes_answered: self.probes_answered.load(Relaxed),
             state_changes: self.state_changes.load(Relaxed),
             rests: self.rests.load(Relaxed),
+            cause: Cause::unpack(self.cause.load(Relaxed)),
             changed_at: (changed_at != 0).then(|| Time::from_micros(changed_at)),
         }
     }

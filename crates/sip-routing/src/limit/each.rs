@@ -94,6 +94,18 @@ impl<K: Hash + Eq> Each<K> {
         Some(entered.place)
     }
 
+    /// Moves the place of a live call to `key`, unless it is there.
+    pub(super) fn recount<Q>(&self, key: &Q, place: &mut Option<Place>)
+    where
+        K: Borrow<Q> + for<'q> From<&'q Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let is_there = |place: &Place| self.table.is_of(key, place.meter());
+        if !place.as_ref().is_some_and(is_there) {
+            *place = self.restore(key);
+        }
+    }
+
     pub(super) fn sweep(&self, now: Time, budget: usize) -> (usize, usize) {
         self.table.sweep(&self.bounds, now, budget)
     }

@@ -119,7 +119,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Parses a description. The limits take over what limits of the same name in `previous` have counted, their live calls and their
-    /// buckets. A limit that `previous` does not have does not count the calls that are live already.
+    /// buckets. A limit that `previous` does not have counts a call that is live already from its [`Limits::recount`] on.
     pub fn new(description: &Description, previous: Option<&Self>) -> Result<Self, InvalidLimit> {
         description.check()?;
         let mut named = Vec::new();
@@ -173,6 +173,37 @@ impl Limits {
         }
     }
 
+    /// Admits a call that this subscriber diverts to the limit of the subscriber and that of a rule, or refuses it and charges no limit.
+    /// The call has passed the other limits when it arrived.
+    pub fn admit_diverted<'l>(
+        &'l self,
+        subscriber: &[u8],
+        rule: Option<&'l Limit>,
+        now: Time,
+    ) -> Result<Permits, Refused<'l>> {
+        let mut admission = Admission::new(now);
+        match self.pass_diverted(subscriber, rule, &mut admission) {
+            Ok(()) => Ok(admission.conclude()),
+            Err(refused) => {
+                admission.refund();
+                Err(refused)
+            }
+        }
+    }
+
+    fn pass_diverted<'l>(
+        &'l self,
+        subscriber: &[u8],
+        rule: Option<&'l Limit>,
+        admission: &mut Admission<'l>,
+    ) -> Result<(), Refused<'l>> {
+        if let Some(each) = &self.each_subscriber {
+            let entered = each.enter(bounded(subscriber), admission.now);
+            admission.enter_each(each, entered)?;
+        }
+        rule.map_or(Ok(()), |limit| admission.enter(limit))
+    }
+
     fn pass<'l>(
         &'l self,
         call: &Call<'l>,
@@ -208,6 +239,29 @@ impl Limits {
             call.rule.and_then(Limit::restore),
             self.overall.restore(),
         ])
+    }
+
+    /// Moves the places of a live call to the limits that apply to it now. As [`Limits::restore`], it passes whatever the limits are, and
+    /// is not charged. What is not known of the call stays: a place of its subscriber without `subscriber`, one of a rule without `rule`.
+    pub fn recount(&self, permits: &mut Permits, call: &Call<'_>) {
+        let [source, subscriber, network, rule, overall] = &mut permits.0;
+        match &self.each_source {
+            Some(each) => each.recount(&Source::of(call.source), source),
+            None => *source = None,
+        }
+        match (&self.each_subscriber, call.subscriber) {
+            (Some(each), Some(name)) => each.recount(bounded(name), subscriber),
+            (None, _) => *subscriber = None,
+            (Some(_), None) => {}
+        }
+        match self.network(call.source) {
+            Some(limit) => limit.recount(network),
+            None => *network = None,
+        }
+        if let Some(limit) = call.rule {
+            limit.recount(rule);
+        }
+        self.overall.recount(overall);
     }
 
     /// The limit of the smallest network that contains the address.

@@ -103,6 +103,14 @@ impl Limit {
         Some(entered.place)
     }
 
+    /// Moves the place of a live call here, unless it is here.
+    pub(super) fn recount(&self, place: &mut Option<Place>) {
+        let is_here = |place: &Place| Arc::ptr_eq(place.meter(), &self.meter);
+        if !place.as_ref().is_some_and(is_here) {
+            *place = self.restore();
+        }
+    }
+
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -144,6 +144,17 @@ impl<K: Hash + Eq> Table<K> {
         (examined, removed)
     }
 
+    /// Whether a call of `key` would use this meter.
+    pub(super) fn is_of<Q>(&self, key: &Q, meter: &Arc<Meter>) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let is_same = |known: &Arc<Meter>| Arc::ptr_eq(known, meter);
+        let meters = self.meters.pin();
+        meters.get(key).is_some_and(is_same) || self.shared_meter(key).is_some_and(is_same)
+    }
+
     /// Live calls of a key that has a meter of its own.
     pub(super) fn live<Q>(&self, key: &Q) -> u32
     where

@@ -452,6 +452,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
         locations: Locations::with_secret(secret(), limits),
         credentials: CredentialCache::with_secret(secret(), 1000, 120, 20),
         nonces: Nonces::new(secret(), 4096),
+        services: sip_elements::services::Services::default(),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: DeadTargets::default(),
         hasher,

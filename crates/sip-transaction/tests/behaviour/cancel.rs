@@ -25,6 +25,40 @@ fn cancel_waits_for_provisional() {
 }
 
 #[test]
+fn given_up_invite_is_not_retransmitted_but_a_late_ringing_is_cancelled() {
+    let mut world = unreliable();
+    let invite = world.request(Method::Invite);
+    world.run(3_000);
+    assert_eq!(
+        world.trace(),
+        [
+            "0 -> INVITE",
+            "5 new INVITE",
+            "500 -> INVITE",
+            "1500 -> INVITE"
+        ]
+    );
+    world.give_up(invite);
+    world.run(20_000);
+    assert_eq!(world.trace(), [""; 0]);
+    world.respond("INVITE", 180);
+    world.run(10);
+    assert_eq!(
+        world.trace(),
+        [
+            "23000 <- 180",
+            "23005 up 180",
+            "23005 -> CANCEL",
+            "23010 new CANCEL"
+        ]
+    );
+    world.respond("CANCEL", 200);
+    world.respond("INVITE", 487);
+    world.run(70_000);
+    assert!(world.is_at_rest());
+}
+
+#[test]
 fn cancel_says_why_at_once_or_when_it_may_leave() {
     let why = "SIP;cause=200;text=\"Call completed elsewhere\"";
     for rings_first in [true, false] {

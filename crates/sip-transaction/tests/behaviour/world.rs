@@ -127,6 +127,13 @@ impl World {
         self.flush(Direction::ToServer);
     }
 
+    /// The client's user goes on without a response.
+    pub fn give_up(&mut self, id: ClientId) {
+        self.client
+            .give_up_client(self.now, id, b"", &mut self.output);
+        self.flush(Direction::ToServer);
+    }
+
     /// The server's user responds to the last request of that method. Returns whether the transaction sent the response.
     pub fn respond(&mut self, method: &str, status: u16) -> bool {
         let incoming = self

@@ -103,6 +103,7 @@ impl Commanded {
                 expires: settings.expires,
                 most: settings.most,
                 order: PhoneOrder::default(),
+                ignore_icmp: false,
             },
         };
         Ok(Self {

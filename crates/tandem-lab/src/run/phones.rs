@@ -36,6 +36,8 @@ pub(super) struct Plan {
     /// Maximum number of units in progress.
     pub(super) most: usize,
     pub(super) order: PhoneOrder,
+    /// Whether a request that causes an ICMP error is retransmitted, as for any lost datagram. Otherwise its unit fails.
+    pub(super) ignore_icmp: bool,
     /// Whether OPTIONS go to other phones instead of the server.
     pub(super) asks_phones: bool,
 }
@@ -463,6 +465,9 @@ impl Phones {
         let port = self.ports.get(usize::from(flow.listener.0));
         // For a datagram, an ICMP error reports it: no listener, or no route.
         let is_datagram = port.is_some_and(|port| !port.is_reliable);
+        if is_datagram && self.plan.ignore_icmp {
+            return;
+        }
         let found = if is_datagram {
             self.transactions.client_unreached(flow.remote, bytes)
         } else {

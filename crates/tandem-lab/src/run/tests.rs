@@ -28,6 +28,10 @@ struct Bench {
 
 impl Bench {
     fn new(phones: u32) -> Self {
+        Self::with(phones, false)
+    }
+
+    fn with(phones: u32, ignore_icmp: bool) -> Self {
         let listener = Listener {
             protocol: Protocol::Udp,
             address: ([127, 0, 0, 1], 40_000).into(),
@@ -50,6 +54,7 @@ impl Bench {
             expires: 3_600,
             most: 100,
             order: PhoneOrder::default(),
+            ignore_icmp,
         };
         let now = Time::default();
         let limits = Limits {
@@ -136,6 +141,28 @@ fn a_request_that_comes_back_as_an_icmp_error_fails_at_once() {
     let reason = ("registrations", "unreachable".to_owned());
     assert_eq!(figures.failures.get(&reason), Some(&1), "{figures:?}");
     assert_eq!(in_progress, 1, "the next phone has its turn");
+}
+
+#[test]
+fn a_request_whose_icmp_error_is_ignored_is_sent_again() {
+    let mut bench = Bench::with(2, true);
+    bench.order(Order::Populate(1));
+    let (flow, request) = bench.sent().pop().expect("a REGISTER");
+    let undelivered = Undelivered {
+        flow,
+        bytes: &request,
+        handed_over: false,
+    };
+    let input = Input::Undeliverable(undelivered);
+    bench.phones.handle(bench.now, input, &mut bench.output);
+    bench.now = bench.now + Duration::from_millis(500);
+    bench.phones.expire(bench.now, &mut bench.output);
+    let again = bench.sent();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].1, request);
+    bench.answer_all(&[]);
+    let (figures, _) = bench.told();
+    assert_eq!(figures.ends(Kind::Register).failed, 0);
 }
 
 #[test]

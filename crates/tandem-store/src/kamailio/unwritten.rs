@@ -1,10 +1,12 @@
-//! What has no place in a database of Kamailio: dialogs and call records. The configuration check refuses them, so nothing asks for it.
+//! What has no place in a database of Kamailio: call forwarding, dialogs and call records. The configuration check refuses the latter two,
+//! so nothing asks for them. Aliases are read from no table.
 
 use super::KamailioBackend;
-use crate::backend::{DialogTable, Fault, RecordTable, VisitDialog};
+use crate::backend::{DialogTable, Fault, RecordTable, ServiceTable, VisitDialog};
 use crate::call_row::CallRow;
 use crate::dialogs::DialogRow;
 use crate::node_name::NodeName;
+use crate::service::{Alias, Forwarding, SubscriberForwarding};
 use async_trait::async_trait;
 
 const PROBLEM: &str = "this is Kamailio's database, opened read-only";
@@ -65,5 +67,40 @@ impl RecordTable for KamailioBackend {
 
     async fn delete_records(&self, _: &NodeName, _: i64, _: u32) -> Result<u64, Fault> {
         Ok(0)
+    }
+}
+
+#[async_trait]
+impl ServiceTable for KamailioBackend {
+    async fn set_aliases(&self, _: &[Alias]) -> Result<(), Fault> {
+        Err(tables())
+    }
+
+    async fn remove_alias(&self, _: &str, _: &str) -> Result<bool, Fault> {
+        Err(tables())
+    }
+
+    async fn find_alias(&self, _: &str, _: &str) -> Result<Option<String>, Fault> {
+        Ok(None)
+    }
+
+    async fn aliases(&self, _: (&str, &str), _: u32) -> Result<Vec<Alias>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn set_forwarding(&self, _: &str, _: &str, _: &Forwarding) -> Result<bool, Fault> {
+        Err(tables())
+    }
+
+    async fn find_forwarding(&self, _: &str, _: &str) -> Result<Option<Forwarding>, Fault> {
+        Ok(None)
+    }
+
+    async fn forwardings(
+        &self,
+        _: (&str, &str),
+        _: u32,
+    ) -> Result<Vec<SubscriberForwarding>, Fault> {
+        Ok(Vec::new())
     }
 }

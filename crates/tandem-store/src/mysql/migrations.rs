@@ -8,7 +8,7 @@ use crate::network::{MATCH_VERSION, TABLES, is_new, opening, run_migrations, wit
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
@@ -24,6 +24,10 @@ const MIGRATIONS: [(&str, &str); 4] = [
     (
         "node epochs",
         include_str!("../../migrations/mysql/0004_node_epochs.sql"),
+    ),
+    (
+        "aliases and call forwarding",
+        include_str!("../../migrations/mysql/0005_services.sql"),
     ),
 ];
 

@@ -169,6 +169,11 @@ async fn delete(
         .bind(domain.as_bytes())
         .execute(&mut *change.transaction)
         .await?;
+    sqlx::query("DELETE FROM forwarding WHERE username = ? AND domain = ?")
+        .bind(username.as_bytes())
+        .bind(domain.as_bytes())
+        .execute(&mut *change.transaction)
+        .await?;
     let rows = removed.rows_affected();
     change
         .commit_one(rows, (username, domain), Registrations::Keep)

@@ -11,7 +11,7 @@ use sqlx::migrate::{Migrate, MigrateError};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 4] = [
+const MIGRATIONS: [(&str, &str); 5] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
@@ -27,6 +27,10 @@ const MIGRATIONS: [(&str, &str); 4] = [
     (
         "node epochs",
         include_str!("../../migrations/postgres/0004_node_epochs.sql"),
+    ),
+    (
+        "aliases and call forwarding",
+        include_str!("../../migrations/postgres/0005_services.sql"),
     ),
 ];
 

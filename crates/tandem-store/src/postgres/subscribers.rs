@@ -172,6 +172,11 @@ async fn delete(
         .bind(domain)
         .execute(&mut *change.transaction)
         .await?;
+    sqlx::query("DELETE FROM forwarding WHERE username = $1 AND domain = $2")
+        .bind(username)
+        .bind(domain)
+        .execute(&mut *change.transaction)
+        .await?;
     let rows = removed.rows_affected();
     change
         .commit_one(rows, (username, domain), Registrations::Keep)

@@ -8,7 +8,7 @@ use sqlx::SqlitePool;
 use std::time::{Duration, Instant};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/sqlite/0001_subscribers_and_locations.sql"),
@@ -28,6 +28,10 @@ const MIGRATIONS: [(&str, &str); 5] = [
     (
         "dialogs",
         include_str!("../../migrations/sqlite/0005_dialogs.sql"),
+    ),
+    (
+        "aliases and call forwarding",
+        include_str!("../../migrations/sqlite/0006_services.sql"),
     ),
 ];
 

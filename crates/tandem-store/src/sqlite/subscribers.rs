@@ -171,6 +171,11 @@ impl SqliteBackend {
             .bind(domain)
             .execute(&mut *transaction)
             .await?;
+        sqlx::query("DELETE FROM forwarding WHERE username = $1 AND domain = $2")
+            .bind(username)
+            .bind(domain)
+            .execute(&mut *transaction)
+            .await?;
         let rows = removed.rows_affected();
         record_one_and_commit(transaction, rows, (username, domain), Registrations::Keep).await
     }

@@ -13,6 +13,7 @@ mod open;
 mod prefixes;
 pub mod records;
 pub mod rows;
+mod services;
 mod sharing;
 mod start;
 mod subscribers;

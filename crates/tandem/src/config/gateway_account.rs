@@ -62,7 +62,7 @@ impl GatewayAccount {
 }
 
 /// Reports keys that need another one.
-pub(super) fn check(declared: &Gateway, path: &str, document: &Document<'_>) {
+pub(super) fn check(declared: &Gateway, section: &str, document: &Document<'_>) {
     let account = &declared.account;
     let (has_name, has_password) = (account.username.is_some(), account.password.is_some());
     let has_register = account.register.is_some();
@@ -77,8 +77,9 @@ pub(super) fn check(declared: &Gateway, path: &str, document: &Document<'_>) {
             has_register,
         ),
     ] {
-        let path = format!("{path}.{key}");
-        if is_given && !has_needed && !document.is_wrong(&format!("{path}.{needed}")) {
+        let path = format!("{section}.{key}");
+        let is_reported = document.is_wrong(&format!("{section}.{needed}"));
+        if is_given && !has_needed && !is_reported {
             document.report_at(&path, format!("`{path}`: requires `{needed}`"));
         }
     }

@@ -1,7 +1,7 @@
 //! Value types with a fixed set of words. Most are the types of the crates that the settings go to; only their words are declared here.
 use super::mistake::nearest;
 use super::value::{Listed, Setting, Wrong, quoted, text};
-use sip_elements::{ChallengedMethods, Foreign, Strangers};
+use sip_elements::{ChallengedMethods, DiversionHeaders, Foreign, Redirects, Strangers};
 use sip_message::Method;
 use sip_message::digest::Algorithm;
 use sip_routing::gateway::{Algorithm as Balancing, AllInactive, CallerSource};
@@ -125,6 +125,16 @@ words!(Foreign {
 words!(Strangers {
     Accept = "accept",
     Refuse = "refuse",
+});
+words!(DiversionHeaders {
+    None = "none",
+    Diversion = "diversion",
+    HistoryInfo = "history_info",
+    Both = "both",
+});
+words!(Redirects {
+    Pass = "pass",
+    Recurse = "recurse",
 });
 words!(Algorithm {
     Md5 = "MD5",

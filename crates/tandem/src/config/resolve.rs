@@ -7,8 +7,8 @@ use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;
 use sip_elements::{
-    DialogSettings, Domains, ProxySettings, RegistrarSettings, SessionDescriptions,
-    SessionTimerSettings, Settings, TableLimits,
+    DialogSettings, DiversionSettings, Domains, ProxySettings, RegistrarSettings,
+    SessionDescriptions, SessionTimerSettings, Settings, TableLimits,
 };
 use sip_resolver::Settings as ResolverSettings;
 use sip_runtime::tls::{CertificateFiles, ClientCertificates, TlsSettings};
@@ -176,9 +176,16 @@ fn proxy_settings(proxy: &Proxy) -> ProxySettings {
         edge_proxies: Network::set(&proxy.edge_proxies),
         off_limits: Network::set(&proxy.off_limits),
         session_descriptions: SessionDescriptions::Pass,
+        refused_events: proxy.refused_events.clone(),
+        diversions: DiversionSettings {
+            most: proxy.max_diversions,
+            headers: proxy.diversion_headers,
+            redirects: proxy.redirects,
+        },
         record_route: proxy.record_route,
         dialog_lifetime: proxy.dialog_lifetime,
         timer_c: proxy.timer_c,
+        max_ringing: proxy.max_ringing,
         no_answer: Some(proxy.no_answer),
         dead_target_lifetime: proxy.dead_target_lifetime,
         max_targets: proxy.max_targets,

@@ -5,7 +5,7 @@ use super::sections::Configuration;
 use sip_routing::Policy;
 use sip_routing::gateway::{
     Descriptions, FailoverRules, GatewayDescription, GatewayError, Gateways, GroupDescription,
-    HealthRules, MissWeights,
+    HealthRules, MissWeights, WaitRules,
 };
 use sip_routing::limit::{
     Declared, DeclaredEach, Description, InvalidLimit, Limits, MAX_BURST, NamedLimit, NetworkLimit,
@@ -183,8 +183,7 @@ pub(super) fn networks_of(configuration: &Configuration, entry: &str) -> Option<
 /// The gateways and groups of the file, then these, as `sip-routing` describes them.
 pub fn descriptions(configuration: &Configuration, more: &Descriptions) -> Descriptions {
     let plan = configuration.numbering.plan();
-    let gateways = configuration.gateway.iter();
-    let gateways = gateways.map(|it| gateway(it, &plan));
+    let gateways = configuration.gateway.iter().map(|it| gateway(it, &plan));
     Descriptions {
         gateways: gateways.chain(more.gateways.iter().cloned()).collect(),
         groups: groups(configuration)
@@ -235,10 +234,14 @@ pub(super) fn gateway(gateway: &Gateway, plan: &Arc<NumberingPlan>) -> GatewayDe
             transport_error: gateway.failover_on_transport_error,
             after_early_media: gateway.failover_after_early_media,
         },
-        trusted: gateway.numbers.trusted,
-        rewriting: gateway.numbers.rewriting(plan),
         credential: gateway.account.credential(),
         registration: gateway.account.registration(),
+        trusted: gateway.numbers.trusted,
+        rewriting: gateway.numbers.rewriting(plan),
+        wait: WaitRules {
+            response: gateway.response_timeout,
+            answer: gateway.answer_timeout,
+        },
     }
 }
 

@@ -9,7 +9,9 @@ use super::network_value::Network;
 use super::routing_identity::GatewayNumbers;
 use super::routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
 use super::sections::example_next_hop;
-use sip_routing::gateway::{Algorithm, AllInactive, FailoverRules, HealthRules, StatusSet};
+use sip_routing::gateway::{
+    Algorithm, AllInactive, FailoverRules, HealthRules, StatusSet, WaitRules,
+};
 use sip_routing::limit::{MAX_BURST, MAX_KEYS, MAX_RATE};
 use sip_routing::rule::{Authentication, HeaderDescription};
 use sip_transport::Protocol;
@@ -94,6 +96,14 @@ section! {
 
         /// Try the next gateway after a call that could not be sent.
         reload failover_on_transport_error: bool = FailoverRules::default().transport_error, any();
+
+        /// How long a call waits for a response other than 100. Then it is cancelled there, and tries the next gateway. It counts as a call
+        /// without a response.
+        reload response_timeout: Duration = WaitRules::default().response, between(seconds(1), hours(1));
+
+        /// How long a call may stay unanswered here, however often it rings. Then it is cancelled here, and tries the next gateway; without
+        /// one, the caller gets 408. If omitted, `proxy.timer_c` and `proxy.max_ringing` decide.
+        reload answer_timeout: Option<Duration> = None, optional_between(seconds(1), hours(1), seconds(45));
 
         /// Try the next gateway even if the caller has heard this one already (early media).
         reload failover_after_early_media: bool = FailoverRules::default().after_early_media, any();

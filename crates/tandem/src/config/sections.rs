@@ -21,8 +21,8 @@ use super::routing_sections::{
 };
 use sip_elements::bans::BanSettings;
 use sip_elements::{
-    ChallengedMethods, Foreign, ProxySettings, RegistrarSettings, SessionTimerSettings, Settings,
-    Strangers, TableLimits,
+    ChallengedMethods, DiversionHeaders, Foreign, ProxySettings, Redirects, RegistrarSettings,
+    SessionTimerSettings, Settings, Strangers, TableLimits,
 };
 use sip_message::digest::Algorithm;
 use sip_runtime::tls::{TlsSettings, TlsVersion};
@@ -425,6 +425,21 @@ section! {
         /// Networks that the server never sends requests to, such as your management network or the metadata service of a cloud.
         reload off_limits: Vec<Network> = Vec::new(), any();
 
+        /// Event packages that subscribers' phones do not report. A SUBSCRIBE or PUBLISH with one of them to a subscriber gets 489. If
+        /// you have a server for such events, send them there with a rule. If the list is empty, all pass to the phones.
+        reload refused_events: Vec<String> = ProxySettings::default().refused_events, any();
+
+        /// What happens to redirections (3xx) of subscribers' phones. `"pass"`: the caller gets them. `"recurse"`: the server calls their
+        /// contacts on behalf of the redirecting subscriber, and only those that this subscriber may call. Other redirections pass.
+        reload redirects: Redirects = ProxySettings::default().diversions.redirects, any();
+
+        /// How often a call may be diverted, by call forwarding or by a redirection that the server follows. The `Diversion` values of the
+        /// request count. A call that was diverted too often gets 480.
+        reload max_diversions: usize = ProxySettings::default().diversions.most, between(0, 20);
+
+        /// Header fields that tell the next callee who has diverted a call: `Diversion` (RFC 5806), `History-Info` (RFC 7044).
+        reload diversion_headers: DiversionHeaders = ProxySettings::default().diversions.headers, any();
+
         /// Keep this server in the path of dialogs (Record-Route).
         reload record_route: bool = ProxySettings::default().record_route, any();
 
@@ -434,6 +449,10 @@ section! {
 
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC requires more than three minutes.
         reload timer_c: Duration = ProxySettings::default().timer_c, between(seconds(1), hours(1));
+
+        /// Maximum time that a call may stay unanswered, from its INVITE on. Each ringing response (18x) begins Timer C anew, so that a phone could
+        /// otherwise ring for ever. Then the call is cancelled, and the caller gets 408. `gateway.answer_timeout` bounds the time at a gateway.
+        reload max_ringing: Duration = ProxySettings::default().max_ringing, between(seconds(10), hours(24));
 
         /// How long an INVITE waits for the first response before the server tries another server of its next hop, or the phones with the
         /// next lower `q`. Without an alternative, it waits 64 times `t1`. A server that is alive answers 100 within 200 ms. In 3 s the

@@ -3,6 +3,7 @@ use crate::config::{self, Configuration};
 use sip_elements::auth::{CredentialCache, Nonces};
 use sip_elements::bans::Bans;
 use sip_elements::location::Locations;
+use sip_elements::services::Services;
 use sip_elements::{DeadTargets, Shared};
 use sip_message::KeyHasher;
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub(crate) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
             whole_seconds(known),
             whole_seconds(unknown),
         ),
+        services: Services::default(),
         nonces: Nonces::new(pair(first), auth.nonce_slots),
         bans: Bans::new(configuration.bans.table),
         dead_targets: DeadTargets::default(),

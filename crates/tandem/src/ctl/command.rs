@@ -9,6 +9,7 @@ use super::request::Request;
 use super::routing::{
     GatewaysCommand, GroupsCommand, LimitsCommand, PrefixesCommand, RoutesCommand, RulesCommand,
 };
+use super::services::{AliasesCommand, ForwardingCommand};
 use super::stats::{DeadTargets, Forwarded, Summary, Workers};
 use super::trace::TraceArguments;
 use super::watch::Watch;
@@ -98,6 +99,22 @@ pub enum CtlCommand {
     Dialogs {
         #[command(subcommand)]
         command: DialogsCommand,
+    },
+    /// List, set and delete aliases: addresses and numbers that lead to a subscriber.
+    #[command(
+        after_help = "Examples:\n  tandem ctl aliases list\n  tandem ctl aliases set +4930123 alice@example.org\n  tandem ctl aliases delete +4930123"
+    )]
+    Aliases {
+        #[command(subcommand)]
+        command: AliasesCommand,
+    },
+    /// Show, set and delete call forwarding of a subscriber.
+    #[command(
+        after_help = "Examples:\n  tandem ctl forwarding show alice@example.org\n  tandem ctl forwarding set alice@example.org --busy bob@example.org"
+    )]
+    Forwarding {
+        #[command(subcommand)]
+        command: ForwardingCommand,
     },
     /// List, show, disable and enable gateways.
     #[command(
@@ -239,6 +256,8 @@ impl CtlCommand {
                 Request::new::<DeadTargets>("targets.dead", none()).every(watch)
             }
             Self::Dialogs { command } => command.request(),
+            Self::Aliases { command } => command.request(),
+            Self::Forwarding { command } => command.request(),
             Self::Gateways { command } => command.request(),
             Self::Groups { command } => command.request(),
             Self::Prefixes { command } => command.request(),

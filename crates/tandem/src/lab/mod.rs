@@ -3,6 +3,7 @@
 mod agent;
 mod capacity;
 mod controller;
+mod gateways;
 mod output;
 mod overload;
 mod run;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use tandem_lab::agent::Arguments as AgentArguments;
 use tandem_lab::capacity::Arguments as CapacityArguments;
 use tandem_lab::controller::Arguments as ControllerArguments;
+use tandem_lab::gateways::Arguments as GatewaysArguments;
 use tandem_lab::overload::Arguments as OverloadArguments;
 use tandem_lab::run::Arguments as RunArguments;
 use tandem_lab::scenario::ScenarioCommand;
@@ -34,6 +36,22 @@ pub enum LabCommand {
     #[command(after_help = "Examples:
   tandem lab controller --scenarios scenarios/")]
     Controller(ControllerArguments),
+    /// Play gateways that answer calls over UDP, count them, and fail as lines on standard input say.
+    #[command(
+        after_help = "Lines of input, each with one line of output (gateways have the numbers 1, 2, … in the order of --listen):
+  counts                      print what each gateway has counted, as JSON
+  1 answering                 answer calls and probes (default)
+  1 silent                    ignore everything
+  1 closed                    close the port
+  1 trying                    answer 100 to a call and nothing more
+  1 refusing 503              answer calls with this status
+  1 failing-probes 503        answer probes with this status
+  1 agreeing                  answer 200 to every request
+
+Examples:
+  tandem lab gateways --listen 127.0.0.1:5091 --listen 127.0.0.1:5092"
+    )]
+    Gateways(GatewaysArguments),
     /// Search for the highest rate at which a server meets a service objective.
     #[command(after_help = "Examples:
   tandem lab capacity call --server 192.0.2.1 --p99 500ms --html report.html")]
@@ -58,6 +76,7 @@ pub fn run(command: &LabCommand) -> ExitCode {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Agent(arguments) => agent::run(arguments),
         LabCommand::Controller(arguments) => controller::run(arguments),
+        LabCommand::Gateways(arguments) => gateways::run(arguments),
         LabCommand::Capacity(arguments) => capacity::run(arguments),
         LabCommand::Overload(arguments) => overload::run(arguments),
         LabCommand::Scenario { command } => scenario::run(command),

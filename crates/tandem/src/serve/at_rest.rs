@@ -6,6 +6,7 @@ use super::taken_over::TakenOver;
 use crate::config::{Configuration, Durability};
 use crate::control::trusted_peers::TrustedGroup;
 use crate::control::{Control, service_manager, tables};
+use crate::services;
 use sip_elements::Shared;
 use sip_elements::auth::StoredCredentials;
 use sip_transport::Listener;
@@ -106,6 +107,7 @@ async fn attempt(
     let configuration = trust(control, loaded, &store).await?;
     let shared = tables::shared(&configuration, &store.secret().await?);
     let version = warm_credentials(control, &store, &shared).await?;
+    services::load(&store, &shared.services).await?;
     let mut taken_over = configuration.kamailio().map(|_| TakenOver::default());
     let restored = restore(control, &store, &shared, listeners, taken_over.as_mut()).await?;
     Ok(AtRest {

@@ -1,5 +1,7 @@
-//! Follows subscribers that another process added, removed or changed: their cached credentials and ended registrations are removed.
+//! Follows subscribers that another process added, removed or changed: their cached credentials and ended registrations are removed, and
+//! aliases and call forwarding of these names are read again.
 use crate::control::{Control, Running};
+use crate::services;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tandem_store::{Changed, StoreError};
@@ -64,20 +66,26 @@ impl ChangedSubscribers {
     }
 
     async fn forget_changed(&self, version: u64) -> Result<u64, StoreError> {
-        let subscribers = self.running.store.subscribers();
+        let store = &self.running.store;
+        let services = &self.running.shared.services;
+        let subscribers = store.subscribers();
         let changes = subscribers.changes_since(version).await?;
         let cache = &self.running.shared.credentials;
         match &changes.changed {
             Changed::Named(names) => {
                 for (username, domain) in names {
                     cache.invalidate(username.as_bytes(), domain.as_bytes());
+                    services::refresh(store, services, (username, domain)).await?;
                     // A removed subscriber no longer receives calls.
                     if subscribers.find(username, domain).await?.is_none() {
                         self.unregister(username, domain);
                     }
                 }
             }
-            Changed::Anything => cache.clear(),
+            Changed::Anything => {
+                cache.clear();
+                services::load(store, services).await?;
+            }
         }
         let ended = subscribers
             .registrations_ended(version, changes.version)

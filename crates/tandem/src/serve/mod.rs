@@ -6,6 +6,7 @@ mod bans;
 mod bindings;
 mod changed_subscribers;
 mod dialogs;
+mod gateway_log;
 mod questions;
 mod registrations;
 mod saved_dialogs;

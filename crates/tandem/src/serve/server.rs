@@ -5,7 +5,7 @@ use super::questions::{self, Responder};
 use super::saver::Saver;
 use super::taken_over::TakenOver;
 use super::workers::{self, Parts};
-use super::{at_rest, banner, bans, upkeep};
+use super::{at_rest, banner, bans, gateway_log, upkeep};
 use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
@@ -211,6 +211,7 @@ fn upkeep_tasks(responder: &Responder, taken_over: Option<TakenOver>) -> Vec<Joi
         bans::sweep(Arc::clone(control), Arc::clone(running)),
         upkeep::look_at_readers(Arc::clone(control)),
         upkeep::sweep(Arc::clone(control), Arc::clone(running)),
+        gateway_log::log(Arc::clone(control), Arc::clone(running)),
         upkeep::sweep_limits(Arc::clone(control), Arc::clone(running)),
         upkeep::follow_subscribers(Arc::clone(control), Arc::clone(&responder.subscribers)),
         trace::keep(Arc::clone(control), Arc::clone(running)),

@@ -119,6 +119,10 @@ pub struct Traffic {
     /// only. All addresses then share --ports sockets.
     #[arg(long, global = true)]
     busy_poll: bool,
+    /// Retransmit a request that causes an ICMP error, as phones do that a restart of the server must not disturb, instead of failing its
+    /// unit at once.
+    #[arg(long, global = true)]
+    ignore_icmp: bool,
     /// Nonce policy: reuse a nonce, or have each unit challenged (default: reuse; in searches, and for itsp, fresh).
     #[arg(long, global = true, value_enum)]
     nonces: Option<Nonces>,
@@ -284,6 +288,7 @@ impl Traffic {
                 expires: self.expires,
                 most: self.most,
                 order: self.order,
+                ignore_icmp: self.ignore_icmp,
                 asks_phones: matches!(
                     self.profile,
                     ProfileCommand::Options {

@@ -9,6 +9,7 @@ mod location;
 mod method;
 mod node;
 mod routing;
+mod services;
 mod stats;
 mod subscribers;
 mod targets;
@@ -24,6 +25,36 @@ use serde_json::{Value, json};
 
 /// All methods.
 pub const METHODS: &[Method] = &[
+    Method {
+        name: "aliases.delete",
+        summary: "Removes an alias.",
+        params: &[("alias", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::delete(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "aliases.list",
+        summary: "Lists aliases with their subscribers, ordered by name, one page at a time.",
+        params: &[
+            ("limit", Param::Number(1, 10_000), false),
+            ("after", Param::Text, false),
+        ],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::list(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "aliases.set",
+        summary: "Lets an address or a number lead to a subscriber.",
+        params: &[
+            ("alias", Param::Text, true),
+            ("subscriber", Param::Text, true),
+        ],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::set(control, running, arguments))
+        }),
+    },
     Method {
         name: "bans.add",
         summary: "Bans a source for a number of seconds, by default `bans.duration`.",
@@ -100,6 +131,37 @@ pub const METHODS: &[Method] = &[
         summary: "Returns counts of calls, in total and per worker.",
         params: &[],
         run: Run::WhenRunning(|_, running, _| Box::pin(async { Ok(dialogs::stats(running)) })),
+    },
+    Method {
+        name: "forwarding.delete",
+        summary: "Ends all call forwarding of a subscriber.",
+        params: &[("subscriber", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::stop_forwarding(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "forwarding.set",
+        summary: "Changes where calls to a subscriber go instead. An empty target ends that kind of forwarding.",
+        params: &[
+            ("subscriber", Param::Text, true),
+            ("always", Param::Text, false),
+            ("busy", Param::Text, false),
+            ("no_answer", Param::Text, false),
+            ("seconds", Param::Number(1, services::LONGEST_RING), false),
+            ("not_registered", Param::Text, false),
+        ],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::forward(control, running, arguments))
+        }),
+    },
+    Method {
+        name: "forwarding.show",
+        summary: "Returns where calls to a subscriber go instead.",
+        params: &[("subscriber", Param::Text, true)],
+        run: Run::WhenRunning(|control, running, arguments| {
+            Box::pin(services::show(control, running, arguments))
+        }),
     },
     Method {
         name: "gateways.disable",

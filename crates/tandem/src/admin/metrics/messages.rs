@@ -115,7 +115,9 @@ const METRICS: &[ServerMetric] = &[
         "`reason`: `nameless` (From names a local domain and no user), `impostor` (credentials of another user), `stranger` and \
          `stranger_method` (`proxy.strangers`, `proxy.stranger_methods`; also a NOTIFY inside a call that is not about a transfer), `relay` \
          (another domain, `proxy.foreign`), `route` (a Route past this server), `path` (a Path from a peer outside `proxy.edge_proxies`), \
-         `rule` (a routing rule, with its status), `limit` (a limit of calls, with 503, 486 or 480)",
+         `rule` (a routing rule, with its status), `limit` (a limit of calls, with 503, 486 or 480), \
+         `diversion` (a call that its callee diverts to where it may not call; the caller gets the response of the phones, or 480), \
+         `event` (`proxy.refused_events`, with 489)",
     ),
     ServerMetric::counter(
         "tandem_refused_full_total",

@@ -1,6 +1,7 @@
 //! The metrics of gateways, limits, rules and prefixes. Names in labels come from the configuration only.
 use super::section::{Metrics, Scrape, Section, ServerMetric};
 use crate::metrics::{Kind, Samples};
+use sip_elements::metrics::DIVERSIONS;
 use sip_routing::gateway::{RegistrationState, RegistrationView, State, Statistics};
 use std::fmt;
 
@@ -86,6 +87,21 @@ const METRICS: &[ServerMetric] = &[
     )
     .labels(&["gateway", "outcome"])
     .details("`outcome`: `2xx`, `3xx`, `4xx`, `5xx`, `6xx`, `timeout`, `transport_error`, `unauthorized` (it did not accept `gateway.username`), `abandoned` (cancelled before a final response)"),
+    ServerMetric::family(
+        "tandem_gateway_failovers_total",
+        Kind::Counter,
+        "Calls that went on to another gateway after each gateway, by reason",
+        |server, samples| {
+            for_each_gateway(server, |name, it| {
+                let [response, timeout, transport_error] = it.failovers;
+                samples.labelled(&[name, "response"], response)?;
+                samples.labelled(&[name, "timeout"], timeout)?;
+                samples.labelled(&[name, "transport_error"], transport_error)
+            })
+        },
+    )
+    .labels(&["gateway", "reason"])
+    .details("`reason`: `response` (`gateway.failover_codes`), `timeout`, `transport_error`"),
     ServerMetric::family(
         "tandem_gateway_skipped_total",
         Kind::Counter,
@@ -228,6 +244,27 @@ const METRICS: &[ServerMetric] = &[
         },
     )
     .labels(&["rule"]),
+    ServerMetric::family(
+        "tandem_calls_diverted_total",
+        Kind::Counter,
+        "Calls that their callees diverted, by cause",
+        |server, samples| {
+            let running = &server.running;
+            samples.by_label(DIVERSIONS, |cause| {
+                running.sip_at(|worker| &worker.diversions, cause)
+            })
+        },
+    )
+    .labels(&["cause"])
+    .details("`cause`: `always`, `busy`, `no_answer`, `not_registered` (call forwarding), `redirected` (a 3xx with `proxy.redirects = \"recurse\"`)"),
+    ServerMetric::gauge("tandem_aliases", "Aliases of subscribers in memory", |server| {
+        server.running.shared.services.aliases.len() as u64
+    }),
+    ServerMetric::gauge(
+        "tandem_forwarding_subscribers",
+        "Subscribers that forward calls",
+        |server| server.running.shared.services.forwardings.len() as u64,
+    ),
     ServerMetric::gauge("tandem_prefixes", "Prefixes in all tables", |server| {
         server.running.policy.load().prefixes.len() as u64
     }),

@@ -488,6 +488,7 @@ fn values_of_every_type_are_read() {
         stranger_methods = ["INVITE", "OPTIONS"]
         outbound = "sip:[2001:db8::1]"
         no_answer = "2500ms"
+        max_ringing = "4m"
         trusted_peers = ["192.0.2.7", "2001:db8::/32"]
         off_limits = ["169.254.0.0/16"]
         [dialogs]
@@ -519,6 +520,7 @@ fn values_of_every_type_are_read() {
     );
     assert_eq!(read.proxy.no_answer.as_millis(), 2500);
     let settings = settings(&parse(text).expect("it is right"), &[]);
+    assert_eq!(settings.proxy.max_ringing.as_secs(), 240);
     assert_eq!(settings.domains.default_name(), "example.org");
     assert_eq!(settings.proxy.foreign, sip_elements::Foreign::Relay);
     assert_eq!(settings.proxy.strangers, sip_elements::Strangers::Refuse);

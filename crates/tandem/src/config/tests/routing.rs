@@ -315,6 +315,8 @@ caller = "trunk"
 caller_number = "+390612345"
 caller_format = "international"
 caller_domain = "trunk.example.net"
+response_timeout = "7s"
+answer_timeout = "40s"
 
 [[gateway]]
 name = "two"
@@ -435,6 +437,8 @@ fn every_key_of_a_gateway_and_a_group_reaches_the_policy() {
     let failover = &one.failover;
     assert_eq!(failover.codes.to_string(), "404");
     assert!(!failover.timeout && !failover.transport_error && failover.after_early_media);
+    assert_eq!(one.wait.response, Duration::from_secs(7));
+    assert_eq!(one.wait.answer, Some(Duration::from_secs(40)));
     let both = policy.gateways.group("both").expect("both");
     assert_eq!(both.algorithm(), Algorithm::LeastCalls);
     let members: Vec<(&str, u16, u16)> = both
@@ -448,6 +452,7 @@ fn every_key_of_a_gateway_and_a_group_reaches_the_policy() {
     assert_eq!(two.rate, None);
     assert_eq!(two.health, sip_routing::gateway::HealthRules::default());
     assert_eq!(two.failover, sip_routing::gateway::FailoverRules::default());
+    assert_eq!(two.wait, sip_routing::gateway::WaitRules::default());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::fmt;
 pub(super) struct Explained {
     steps: Vec<Step>,
     rule: Option<Rule>,
+    way: String,
     request_uri: String,
     limits: Vec<String>,
     prefixes: Option<Found>,
@@ -73,6 +74,9 @@ impl fmt::Display for Explained {
         let mut facts = Table::default();
         match &self.rule {
             Some(rule) => facts.row([&"action", &rule.described()]),
+            None if self.way == "dialog" => {
+                facts.row([&"action", &"no rule applies: the way of its dialog"]);
+            }
             None => facts.row([&"action", &"no rule matches: the ordinary way"]),
         }
         facts.row([&"Request-URI", &self.request_uri]);

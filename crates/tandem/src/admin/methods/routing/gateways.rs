@@ -6,7 +6,9 @@ use crate::config::{Keyword as _, NextHop};
 use crate::control::{Control, ReloadedGateways, Running};
 use serde_json::{Value, json};
 use sip_routing::Policy;
-use sip_routing::gateway::{Gateway, GatewayView, Group, RegistrationView, State, Statistics};
+use sip_routing::gateway::{
+    Cause, Gateway, GatewayView, Group, RegistrationView, State, Statistics,
+};
 use sip_transport::Time;
 use std::sync::Arc;
 use tracing::info;
@@ -147,6 +149,7 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         transport_errors,
         unauthorized,
         abandoned,
+        failovers: [of_responses, of_timeouts, of_transport_errors],
         full,
         rate_limited,
         challenges_answered,
@@ -156,6 +159,7 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         state_changes,
         rests,
         changed_at,
+        cause,
     } = view.statistics;
     json!({
         "name": view.name,
@@ -174,6 +178,9 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "transport_errors": transport_errors,
         "unauthorized": unauthorized,
         "abandoned": abandoned,
+        "failovers": {
+            "response": of_responses, "timeout": of_timeouts, "transport_error": of_transport_errors,
+        },
         "full": full,
         "rate_limited": rate_limited,
         "username": view.username,
@@ -185,6 +192,7 @@ fn shown(view: &GatewayView<'_>, now: Time) -> Value {
         "state_changes": state_changes,
         "rests": rests,
         "changed_ago": changed_at.map(|changed| (now - changed).as_secs()),
+        "cause": cause.map(Cause::text),
     })
 }
 

@@ -25,7 +25,7 @@ pub(in crate::admin::methods) fn lookup(
     Ok(shown(&found))
 }
 
-pub(super) fn shown(found: &Explanation<'_>) -> Value {
+fn shown(found: &Explanation<'_>) -> Value {
     let candidate = |it: &Candidate<'_>| json!({ "prefix": it.prefix, "groups": it.routes.groups().collect::<Vec<_>>() });
     json!({
         "table": found.table,

@@ -1,0 +1,94 @@
+//! Finds where a call goes that its callee diverts: by call forwarding, or because its phone redirects the call (RFC 3261 section 16.7
+//! step 4).
+//!
+//! The subscriber that diverts a call pays for it and answers for it. The diverted call goes where this subscriber's own call to the
+//! target would go: rules see it in From, and the limits of the subscriber and of the rule count the call. The source of the call, its
+//! trust and its credentials open nothing.
+
+use super::policy::{self, Ruling};
+use crate::identity::Identity;
+use crate::metrics::Refused;
+use crate::proxy::Onward;
+use crate::routing::Routing;
+use crate::routing::failure::Failure;
+use crate::{Settings, WorkerParts};
+use sip_message::{HeaderName, Message, Patch, Scheme, Uri};
+use sip_routing::rule::Facts;
+use sip_transport::{Flow, Protocol};
+
+/// A call that is diverted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Diverted<'d, 'm> {
+    /// The INVITE as received.
+    pub(crate) request: &'d Message<'m>,
+    /// Where it came from.
+    pub(crate) source: Flow,
+    /// The subscriber that diverts it (`user@domain`).
+    pub(crate) by: &'d [u8],
+    /// The URI that it is diverted to.
+    pub(crate) target: &'d [u8],
+}
+
+/// Finds where a diverted call goes. The result holds the places in the limits of the subscriber.
+///
+/// # Errors
+/// The subscriber may not call the target, or the target leads nowhere.
+pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Result<Onward, Failure> {
+    let Diverted {
+        request,
+        source,
+        by,
+        target,
+    } = diverted;
+    let is_sip = |uri: Uri<'_>| matches!(uri.scheme, Scheme::Sip | Scheme::Sips);
+    if !Uri::parse(target).is_some_and(is_sip) {
+        return Err(Failure::NotDiverted);
+    }
+    let bytes = as_own_call(request, by, target);
+    let request = Message::parse(&bytes).map_err(|_| Failure::NotDiverted)?;
+    let facts = facts(parts.settings, &request, source);
+    let ruling = Ruling::first(&parts.settings.policy, &facts);
+    if ruling.is_answered() {
+        parts.metrics.refused(Refused::Diversion);
+        return Err(Failure::NotDiverted);
+    }
+    let routing = Routing::default();
+    let identity = Identity::Subscriber(by.into());
+    let onward = policy::find(parts, &request, &routing, &identity, ruling);
+    let onward = onward.map_err(|_| {
+        parts.metrics.refused(Refused::Diversion);
+        Failure::NotDiverted
+    })?;
+    let permits = policy::admit_diverted(parts, by, ruling)?;
+    Ok(match permits {
+        Some(permits) => onward.with_permits(permits),
+        None => onward,
+    })
+}
+
+/// The INVITE as the subscriber would send it to the target, for rules and prefixes only.
+fn as_own_call(request: &Message<'_>, by: &[u8], target: &[u8]) -> Vec<u8> {
+    let from = request.from();
+    let tag = from.and_then(|from| from.tag()).unwrap_or_default();
+    let mut patch = Patch::new(request);
+    patch.request_uri(target).remove(HeaderName::Route);
+    patch.replace_with(HeaderName::From, |into| {
+        for part in [b"<sip:", by, b">;tag=", tag] {
+            into.extend_from_slice(part);
+        }
+    });
+    let mut bytes = Vec::new();
+    patch.write(&mut bytes);
+    bytes
+}
+
+/// What rules know about a diverted call. It comes from this server, so no network of a trunk or a customer matches.
+fn facts<'f, 'm>(settings: &Settings, request: &'f Message<'m>, source: Flow) -> Facts<'f, 'm> {
+    let listener = settings.listeners.get(usize::from(source.listener.0));
+    Facts {
+        request,
+        source: listener.map_or(source.remote.ip(), |listener| listener.address.ip()),
+        listener: source.listener,
+        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+    }
+}
