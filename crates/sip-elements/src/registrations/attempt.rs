@@ -84,6 +84,7 @@ pub(super) fn leave(worker: &mut Worker<'_, '_>, id: RegistrationId) {
         &registration.gateway,
         RegistrationChange::Leaving,
     );
+    worker.registrations.leaving += 1;
     let at = worker.parts.now + LEAVE;
     worker.registrations.arm(id, at);
     send(worker, id, remote);

@@ -25,10 +25,11 @@ use sip_message::digest::Wallet;
 use sip_routing::gateway::{Gateway, RegistrationDescription};
 use sip_transaction::{ClientId, TimerId, TimerWheel};
 use sip_transport::{Slab, Tenant, Time};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Within this time, all registrations of a new configuration begin.
+/// Within this time, a hundred registrations of a new configuration begin.
 const SPREAD: Duration = Duration::from_secs(1);
 
 /// The registrations of this worker.
@@ -39,6 +40,8 @@ pub(crate) struct Registrations {
     /// When to compare them with the settings.
     changed: Option<Time>,
     is_draining: bool,
+    /// Number of bindings that are being removed.
+    leaving: usize,
 }
 
 #[derive(Debug)]
@@ -83,6 +86,7 @@ impl Registrations {
             wheel: TimerWheel::new(now),
             changed: None,
             is_draining: false,
+            leaving: 0,
         }
     }
 
@@ -102,8 +106,8 @@ impl Registrations {
     }
 
     /// Number of bindings that are being removed.
-    pub(crate) fn leaving(&self) -> usize {
-        self.slots.iter().filter(|it| it.is_leaving).count()
+    pub(crate) const fn leaving(&self) -> usize {
+        self.leaving
     }
 
     fn ids(&self, fits: impl Fn(&Registration) -> bool) -> Vec<RegistrationId> {
@@ -125,6 +129,7 @@ impl Registrations {
 
     fn remove(&mut self, parts: &mut WorkerParts<'_>, id: RegistrationId) {
         if let Some(registration) = self.slots.remove(id.0) {
+            self.leaving -= usize::from(registration.is_leaving);
             if let Some(timer) = registration.timer {
                 self.wheel.cancel(timer);
             }
@@ -185,11 +190,18 @@ fn follow_settings(worker: &mut Worker<'_, '_>) {
     if worker.registrations.is_draining {
         return;
     }
-    for gateway in gateways.gateways().iter().filter(|it| is_wanted(it)) {
-        let is_known = |it: &Registration| !it.is_leaving && it.gateway.name() == gateway.name();
-        if worker.registrations.ids(is_known).is_empty() {
-            add(worker, Arc::clone(gateway));
-        }
+    let present = worker
+        .registrations
+        .slots
+        .iter()
+        .filter(|it| !it.is_leaving);
+    let present: HashSet<&str> = present.map(|it| it.gateway.name()).collect();
+    let wanted = gateways.gateways().iter().filter(|it| is_wanted(it));
+    let missing = wanted.filter(|it| !present.contains(it.name()));
+    let missing: Vec<Arc<Gateway>> = missing.cloned().collect();
+    let spread = SPREAD.saturating_mul(missing.len() as u32 / 100 + 1);
+    for gateway in missing {
+        add(worker, gateway, spread);
     }
 }
 
@@ -205,11 +217,11 @@ fn address(gateway: &Gateway) -> Option<&str> {
     registration.map(RegistrationDescription::address)
 }
 
-fn add(worker: &mut Worker<'_, '_>, gateway: Arc<Gateway>) {
+fn add(worker: &mut Worker<'_, '_>, gateway: Arc<Gateway>, spread: Duration) {
     let call_id = call_id(worker);
     let random = &mut *worker.parts.random;
     let tag = hex(random.next_u64());
-    let spread = Duration::from_micros(random.next_u64() % SPREAD.as_micros() as u64);
+    let spread = Duration::from_micros(random.next_u64() % spread.as_micros() as u64);
     let expires = gateway.description().registration.as_ref();
     let expires = expires.map_or(0, |it| it.expires().as_secs());
     let slot = worker.registrations.slots.insert(|id| Registration {
