@@ -40,8 +40,14 @@ pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Resul
         by,
         target,
     } = diverted;
-    let is_sip = |uri: Uri<'_>| matches!(uri.scheme, Scheme::Sip | Scheme::Sips);
-    if !Uri::parse(target).is_some_and(is_sip) {
+    let scheme = Uri::parse(target).map(|uri| uri.scheme);
+    let is_allowed = match scheme {
+        Some(Scheme::Sips) => true,
+        // A secure call stays secure (RFC 5630 section 5.3).
+        Some(Scheme::Sip) => request.uri().is_some_and(|uri| uri.scheme != Scheme::Sips),
+        _ => false,
+    };
+    if !is_allowed {
         return Err(Failure::NotDiverted);
     }
     let bytes = as_own_call(request, by, target);

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// The maximum number of contacts of a redirection that are tried.
 const MOST_CONTACTS: usize = 5;
+/// Longer contacts are not tried, in bytes.
+const LONGEST_CONTACT: usize = 512;
 
 /// The subscriber that a call is for, if it may divert the call.
 #[derive(Debug)]
@@ -166,8 +168,8 @@ pub(crate) struct Diversions {
     waiting: Vec<(usize, Diversion)>,
     /// How often the call was diverted.
     count: usize,
-    /// Those who diverted the call, and their places in the limits.
-    diverters: Vec<Diverter>,
+    /// For each diversion of the path, who holds places in the limits for it.
+    diverters: Vec<Option<Diverter>>,
     is_closed: bool,
 }
 
@@ -194,11 +196,12 @@ impl Diversions {
     /// Handles a 2xx in this branch. Returns those who diverted the call to it.
     pub(super) fn answered(&mut self, branch: u8) -> Vec<Diverter> {
         let diverters = std::mem::take(&mut self.diverters);
-        if self.first_branch <= branch {
-            diverters
-        } else {
-            Vec::new()
-        }
+        let is_present = self.first_branch <= branch;
+        diverters
+            .into_iter()
+            .flatten()
+            .filter(|_| is_present)
+            .collect()
     }
 
     fn forwarding(&self) -> Option<&CallForwarding> {
@@ -206,16 +209,20 @@ impl Diversions {
         callee.forwarding.as_deref().filter(|_| !self.is_closed)
     }
 
-    /// Takes the next diversion, after everything else has failed.
+    /// Takes the next diversion, after everything else has failed. What a phone of the callee wants comes before call forwarding, and that
+    /// before other contacts of an earlier redirection.
     fn next(&mut self) -> Option<Diversion> {
-        let forwarded = self.forwarded();
+        let depth = self.path.len();
+        let is_redirected = self.waiting.last().is_some_and(|(of, _)| *of == depth);
+        let forwarded = self.forwarded().filter(|_| !is_redirected);
         self.callee = None;
-        let waiting = (!self.is_closed).then_some(&mut self.waiting)?;
-        forwarded.or_else(|| {
-            let (depth, diversion) = waiting.pop()?;
-            self.path.truncate(depth);
-            Some(diversion)
-        })
+        if self.is_closed || forwarded.is_some() {
+            return forwarded;
+        }
+        let (depth, diversion) = self.waiting.pop()?;
+        self.path.truncate(depth);
+        self.diverters.truncate(depth);
+        Some(diversion)
     }
 
     /// Where the callee forwards the call.
@@ -327,7 +334,7 @@ impl Context {
             return Err(Failure::DivertedInCircle);
         }
         diversions.count += 1;
-        diversions.diverters.extend(diverter);
+        diversions.diverters.push(diverter);
         diversions.callee = callee;
         diversions.first_branch = first_branch;
         diversions.outcome = Outcome::default();
@@ -458,7 +465,7 @@ fn contacts(response: &Message<'_>) -> Vec<Box<[u8]>> {
     let parsed = response.values(HeaderName::Contact).filter_map(|value| {
         let contact = NameAddr::parse(value)?;
         let uri = contact.uri_bytes.split(|byte| *byte == b'?').next()?;
-        Some((contact.q().flatten().unwrap_or(1000), uri))
+        (uri.len() <= LONGEST_CONTACT).then(|| (contact.q().flatten().unwrap_or(1000), uri))
     });
     let mut contacts: SmallVec<[(u16, &[u8]); MOST_CONTACTS]> =
         parsed.take(MOST_CONTACTS).collect();

@@ -324,6 +324,14 @@ fn a_call_that_reaches_no_phone_goes_on() {
 }
 
 #[test]
+fn a_secure_call_is_not_forwarded_over_an_insecure_way() {
+    let mut node = two_phones(Declared::default());
+    forward(&node, "bob", always(TO_CAROL));
+    let sent = call_from(&mut node, AS_ALICE, "sips:bob@example.org");
+    assert_eq!(caller_got(&sent), 480);
+}
+
+#[test]
 fn only_calls_are_forwarded() {
     let mut node = two_phones(Declared::default());
     forward(&node, "bob", always(TO_CAROL));
@@ -673,6 +681,45 @@ fn the_contacts_of_a_redirection_are_called_in_their_order() {
     assert_eq!(diverted(&node, DiversionCause::Redirected), 1);
     let sent = node.reply(&second[0], "404 Not Found");
     assert_eq!(caller_got(&sent), 404);
+}
+
+#[test]
+fn what_a_phone_wants_comes_before_call_forwarding() {
+    let mut node = recursing(Vec::new());
+    forward(&node, "bob", not_registered("sip:bob@192.0.2.99"));
+    let second = redirected(&mut node, "<sip:carol@example.org>, <sip:dave@example.org>");
+    assert_eq!(to(&second), [CAROL]);
+}
+
+#[test]
+fn the_next_contact_replaces_the_place_of_the_one_before() {
+    let each_subscriber = Some(DeclaredEach {
+        bounds: Bounds {
+            max_calls: Some(1),
+            ..Bounds::default()
+        },
+        max_keys: 100,
+    });
+    let mut settings = settings();
+    settings.challenge.clear();
+    settings.proxy.diversions.redirects = Redirects::Recurse;
+    let limits = Description {
+        each_subscriber,
+        ..Description::default()
+    };
+    let declared = Declared {
+        limits,
+        ..Declared::default()
+    };
+    let mut node = routed_with(settings, declared);
+    for (user, at) in [("bob", BOB), ("carol", CAROL), ("dave", DAVE)] {
+        register_at(&mut node, user, at);
+    }
+    let second = redirected(&mut node, "<sip:carol@example.org>, <sip:dave@example.org>");
+    assert_eq!(to(&second), [CAROL]);
+    let third = node.reply(&second[0], "486 Busy Here");
+    assert_eq!(to(&third), [DAVE]);
+    assert_eq!(node.policy.limits.subscriber_calls(b"bob@example.org"), 1);
 }
 
 #[test]
