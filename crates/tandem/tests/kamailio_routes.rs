@@ -327,6 +327,28 @@ fn check_reads_the_tables_and_says_what_cannot_be_carried_over() {
 }
 
 #[test]
+fn a_destination_that_is_the_server_itself_is_refused() {
+    run(async {
+        let place = Place::new("");
+        place.start().await.stop(true).await;
+        let database = sqlx::SqliteConnection::connect(&place.database_url()).await;
+        let own = "INSERT INTO dispatcher VALUES (1, 1, 'sip:127.0.0.1:25097', 0, 0, '')";
+        let filled = format!("{TABLES}{own}");
+        let filled = sqlx::raw_sql(sqlx::AssertSqlSafe(filled));
+        let done = filled.execute(&mut database.expect("opens")).await;
+        done.expect("executed");
+        configure(&place, &place.database_url(), "");
+        let file = std::fs::read_to_string(place.file()).expect("readable");
+        let listen = "[[listen]]\naddress = \"127.0.0.1:";
+        let there = file.replacen(&format!("{listen}0"), &format!("{listen}25097"), 1);
+        place.configure_exactly(&there.replace("dispatcher-2", "dispatcher-1"));
+        let complaint = check(&place).expect_err("refused");
+        let expected = "gateway `127.0.0.1:25097`: 127.0.0.1:25097 is a listener of this server";
+        assert!(complaint.contains(expected), "{complaint}");
+    });
+}
+
+#[test]
 fn check_does_not_create_a_database() {
     let place = Place::new("");
     configure(&place, &place.database_url(), "");

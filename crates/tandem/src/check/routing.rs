@@ -29,7 +29,8 @@ impl Found<'_> {
             return;
         };
         let Some(routes) = self.routes() else {
-            return;
+            // The rules cannot be checked without the names in the tables.
+            return self.own_listeners(&listeners);
         };
         match config::policy(configuration, &listeners, routes, None) {
             Ok(_) => {}
@@ -46,6 +47,17 @@ impl Found<'_> {
                 }
             }
             Err(error) => self.add_line("prefixes", error.to_string()),
+        }
+    }
+
+    fn own_listeners(&mut self, listeners: &[Listener]) {
+        let configuration = &self.loaded.configuration;
+        let gateways = descriptions(configuration, &Descriptions::default()).gateways;
+        for gateway in &gateways {
+            if let Err(own) = config::own_listener(gateway, listeners) {
+                let path = gateway_path(configuration, &own.gateway);
+                self.add_line(&path, own.to_string());
+            }
         }
     }
 
@@ -158,11 +170,14 @@ fn shown_tables(configuration: &Configuration) -> String {
     }
 }
 
-/// The path of the destination of a gateway.
+/// The path of the destination of a gateway, which is in the file or in the table of a Kamailio.
 fn gateway_path(configuration: &Configuration, name: &str) -> String {
     let mut gateways = configuration.gateway.iter();
     let index = gateways.position(|gateway| gateway.name == name);
-    format!("gateway[{}].destination", index.unwrap_or_default())
+    index.map_or_else(
+        || "dispatcher.table".to_owned(),
+        |index| format!("gateway[{index}].destination"),
+    )
 }
 
 /// What is declared, for people; `None`: nothing.
