@@ -25,14 +25,14 @@ impl Bench {
         let gateway = |name: &str, agent: &Agent| {
             format!(
                 "[[gateway]]\nname = \"{name}\"\ndestination = \"sip:{};transport=udp\"\nprobe_interval = \"1s\"\n\
-                 probe_timeout = \"500ms\"\nmisses = 3\nanswers = 2\n",
+                 probe_timeout = \"500ms\"\nmisses = 3\nanswers = 2\nresponse_timeout = \"1s\"\n",
                 agent.address()
             )
         };
         let routing = format!(
             "{}{}[[group]]\nname = \"out\"\nmembers = [\"bad\", {{ gateway = \"good\", priority = 1 }}]\n\
              [[rule]]\nname = \"out\"\nuser = [\"49*\"]\naction = \"group\"\ngroup = \"out\"\nauthenticate = \"never\"\n\
-             [call_limits]\nmax_calls = 100\n[proxy]\ntimer_c = \"1s\"\n",
+             [call_limits]\nmax_calls = 100\n",
             gateway("bad", &bad),
             gateway("good", &good)
         );
