@@ -53,7 +53,10 @@ async fn an_alias_is_found_until_it_is_removed_and_each_change_is_recorded() {
         assert_eq!(found, None, "{username}@{domain}");
     }
     let moved = alias("+4930", "", "bob@example.org");
-    services.set_aliases(&[moved.clone()]).await.expect("sets");
+    services
+        .set_aliases(std::slice::from_ref(&moved))
+        .await
+        .expect("sets");
     assert_eq!(changed(&store, version).await.0, ["+4930@"]);
     let all = services.aliases(("", ""), 10).await.expect("lists");
     assert_eq!(all, [moved, info]);
