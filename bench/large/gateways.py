@@ -4,6 +4,7 @@ import subprocess
 
 from ..servers import is_bound
 from ..settings import BenchError, on_core, program
+from .watch import cpu_seconds
 
 FIRST_PORT = 5171
 
@@ -30,6 +31,10 @@ class Gateways:
         self.process.stdin.close()
         self.process.wait()
 
+    def cpu(self):
+        """Their CPU time in seconds."""
+        return cpu_seconds(self.process.pid)
+
     def say(self, line):
         """Sends a line. Returns the answer."""
         self.process.stdin.write(line + "\n")
@@ -45,6 +50,3 @@ class Gateways:
     def counts(self):
         """What each of them has counted."""
         return json.loads(self.say("counts"))
-
-    def sum(self, name):
-        return sum(counts[name] for counts in self.counts())

@@ -24,6 +24,8 @@ EVENTS = ("gateways", "prefixes", "database", "kill")
 READ = 0.1
 # Calls of this many seconds may be neither saved nor counted as unsaved yet.
 UNCOUNTED = 2
+# The generator and the gateways share a processor, which must not be busier than this.
+BUSY = 0.9
 # Goal: seconds until the server is ready after it was killed.
 READY_WITHIN = 5
 
@@ -126,11 +128,12 @@ class Course:
         generator = subprocess.Popen(on_core(self.settings.client_core, command), stdout=subprocess.DEVNULL)
         try:
             begun = self.times["begun"] = first_call(generator)
-            self.times["last_bye"] = begun + shape.ramp + shape.talking
+            self.times["last_bye"], cpu = begun + shape.ramp + shape.talking, self.gateways.cpu()
             for part, event in self.events(events):
                 sleep_until(begun + part * shape.ramp)
                 event()
             self.times["up"] = all_up(shape, begun)
+            self.seen["gateways_busy"] = (self.gateways.cpu() - cpu) / self.since()
             sleep_until(begun + shape.talking - 2)
             self.look_at_top()
             generator.wait()
@@ -233,6 +236,7 @@ def problems(shape, figures):
         (reload and reload["groups"] != ["carriers-2"], "the prefixes were not replaced"),
         (killed and killed["ready_after"] > READY_WITHIN, f"not ready within {READY_WITHIN} s"),
         (killed and figures["lost"] > killed["unsaved"] + UNCOUNTED * shape.rate, "saved dialogs were not restored"),
+        (report["generator_busy"] + seen["gateways_busy"] > BUSY, "the processor of the generator and the gateways was too busy"),
         (any(counts["unacknowledged"] for counts in figures["counts"]), "a gateway had no ACK for a call"),
     ]
     found = [said for is_wrong, said in checks if is_wrong]

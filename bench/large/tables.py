@@ -84,6 +84,7 @@ def of_sbc(figures):
                       f"{figures['records_lost']:,.0f} lost; ended by {records['ended_by']}")
     yield "zero after last BYE", ", ".join(f"{name} {'never' if at is None else f'{at:.1f} s'}" for name, at in figures["zero"].items())
     yield from generator(report)
+    yield "gateways", f"busy {100 * seen['gateways_busy']:.0f} %, on the processor of the generator"
 
 
 def events_of_sbc(figures):

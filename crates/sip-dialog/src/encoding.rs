@@ -8,11 +8,9 @@ use sip_transport::{Flow, ListenerId, Protocol, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The version of the encoding.
-const VERSION: u8 = 2;
-/// The version before. It has no names of a gateway and of a limit.
-const FORMER: u8 = 1;
-/// The number of texts in that version.
-const FORMER_TEXTS: usize = 12;
+const VERSION: u8 = 3;
+/// The number of texts in version 1, without the names of a gateway and of a limit, and in version 2, without those who diverted the call.
+const FORMER_TEXTS: [usize; 2] = [12, 14];
 /// The bytes between the two sides and the texts: four times, the status, the number of attempts, and whether it is whole.
 const BETWEEN: usize = 4 * 8 + 2 + 2 + 1;
 
@@ -49,7 +47,7 @@ impl Dialog {
 
     /// The Call-ID in [`Dialog::encode`]. The rest is not read. `None` if the bytes are not a dialog of this version.
     pub fn encoded_call_id(mut state: &[u8]) -> Option<&[u8]> {
-        let [VERSION | FORMER] = take(&mut state)? else {
+        let [1..=VERSION] = take(&mut state)? else {
             return None;
         };
         take::<16>(&mut state)?;
@@ -66,7 +64,7 @@ impl Dialog {
         let mut rest = bytes;
         let texts_in_it = match take(&mut rest)? {
             [VERSION] => Text::ALL.len(),
-            [FORMER] => FORMER_TEXTS,
+            [former @ 1..VERSION] => *FORMER_TEXTS.get(usize::from(former - 1))?,
             _ => return None,
         };
         let id = take::<16>(&mut rest)?;

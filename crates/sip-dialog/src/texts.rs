@@ -30,10 +30,12 @@ pub enum Text {
     Identity,
     /// The Reason of the CANCEL (RFC 3326).
     Reason,
-    /// The name of the gateway that the call went to. This text and the next one are for a restart: see [`Held`](crate::Held).
+    /// The name of the gateway that the call went to. This text and the next ones are for a restart: see [`Held`](crate::Held).
     Gateway,
     /// The name of the limit of the rule that decided about the call.
     Limit,
+    /// The subscribers that have diverted the call: a line each, `user@domain`, a tab, and the name of the limit of their rule.
+    Diverters,
 }
 
 impl Text {
@@ -53,6 +55,7 @@ impl Text {
         Self::Reason,
         Self::Gateway,
         Self::Limit,
+        Self::Diverters,
     ];
 
     /// Whether requests to the parties need it. The others are for records and for a restart only.
@@ -70,7 +73,7 @@ impl Text {
 }
 
 /// The number of texts.
-const COUNT: usize = 14;
+const COUNT: usize = 15;
 
 /// The maximum number of bytes of all texts of a dialog. A text that does not fit is left out.
 pub const MAX_BYTES: usize = 8 << 10;

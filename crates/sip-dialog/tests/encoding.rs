@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..400), version in 0_u8..3) {
+    fn no_bytes_break_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..400), version in 0_u8..4) {
         let mut dialogs = Dialogs::new(Time::from_unix_seconds(1));
         let bytes = [&[version][..], &bytes].concat();
         let call_id = Dialog::encoded_call_id(&bytes);

@@ -6,7 +6,7 @@ use crate::proxy::request_uri_at;
 use crate::routing::route;
 use sip_message::{Message, Method, Uri};
 use sip_routing::Policy;
-use sip_routing::gateway::{Algorithm, Gateway, Group, State, Verdict};
+use sip_routing::gateway::{Algorithm, Group, State, Verdict};
 use sip_routing::prefix::RouteList;
 use sip_routing::rule::{Authentication, Decision, Rule, Step};
 use sip_transport::selection::Destination;
@@ -148,18 +148,12 @@ fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
 }
 
 fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now: Time) -> Way {
-    let decision = rule.map(Rule::decision);
-    let is_balanced = matches!(decision, Some(Decision::Balance(_)));
-    let uri_at = |gateway: &Gateway| match is_balanced {
-        true => uri.into(),
-        false => request_uri_at(uri, gateway),
-    };
     let explained = |name: &str| {
         let group = policy.gateways.group(name)?;
         let call_hash = sip_message::home_hash(call_id);
-        Some(explained(group, call_hash, uri_at, now))
+        Some(explained(group, call_hash, uri, now))
     };
-    match decision {
+    match rule.map(Rule::decision) {
         None | Some(Decision::Local) => Way::Ordinary,
         Some(Decision::Refuse(refusal)) => Way::Refused {
             status: refusal.status,
@@ -192,19 +186,14 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
     }
 }
 
-fn explained(
-    group: &Group,
-    call_hash: u64,
-    uri_at: impl Fn(&Gateway) -> Box<[u8]>,
-    now: Time,
-) -> ExplainedGroup {
+fn explained(group: &Group, call_hash: u64, uri: &[u8], now: Time) -> ExplainedGroup {
     let mut members = Vec::new();
     group.explain(call_hash, now, |gateway, verdict| {
         members.push(ExplainedMember {
             gateway: gateway.name().into(),
             state: gateway.state(now),
             verdict,
-            request_uri: uri_at(gateway),
+            request_uri: request_uri_at(uri, gateway),
         });
     });
     ExplainedGroup {

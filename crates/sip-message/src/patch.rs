@@ -135,6 +135,22 @@ impl<'m, 'a> Patch<'m, 'a> {
         self
     }
 
+    /// Removes all lines whose name, as written in the message, satisfies `is_named`: header fields without a [`HeaderName`]. Lines added
+    /// by this patch stay.
+    pub fn remove_raw(&mut self, is_named: impl Fn(&[u8]) -> bool) -> &mut Self {
+        let lines = self.message.lines.iter().enumerate();
+        for (index, line) in lines.filter(|(_, line)| line.name == HeaderName::Other) {
+            let name = line.start as usize..line.start as usize + usize::from(line.name_length);
+            let name = self.message.bytes().get(name).unwrap_or_default();
+            if is_named(name) {
+                let place = line.start as usize..self.message.line_end(index);
+                self.edits
+                    .push_removal(place, Kind::Remove, HeaderName::Other);
+            }
+        }
+        self
+    }
+
     /// Replaces the value of the first header field with this name, or adds it if it is absent.
     pub fn replace(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
         self.replace_with(name, |text| push_value(text, value))

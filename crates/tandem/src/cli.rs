@@ -4,7 +4,7 @@ use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
-use crate::{check, completions, ctl, manual, serve, user};
+use crate::{alias, check, completions, ctl, manual, serve, user};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
@@ -37,6 +37,10 @@ enum Command {
   tandem user add alice@example.org
   tandem user list --config tandem.toml")]
     User(user::Arguments),
+    /// Import aliases: addresses and numbers that lead to a subscriber.
+    #[command(after_help = "Examples:
+  tandem alias import numbers.csv --config tandem.toml")]
+    Alias(alias::Arguments),
     /// Create certificates.
     #[command(after_help = "Examples:
   tandem certificate self-signed --name example.org --folder .")]
@@ -91,6 +95,7 @@ pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(file) => serve::run(file),
         Command::User(arguments) => user::run(arguments),
+        Command::Alias(arguments) => alias::run(&arguments),
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Bench { command } => bench::run(&command),

@@ -4,11 +4,12 @@
 //! cli ─┬─ serve ── questions, saver, upkeep ─┐
 //!      │    ├───── admin (HTTP) ─────────────┼─ control ─▶ sip-runtime ─▶ sip-elements
 //!      │    └───── calls: records, events ───┘
-//!      ├─ analyze, bench, certificate, check, completions, ctl, lab, manual, user
+//!      ├─ alias, analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
 
 pub mod admin;
+mod alias;
 mod analyze;
 mod bench;
 pub mod calls;

@@ -3,6 +3,7 @@ mod common;
 
 use common::{PATIENCE, Phone, Place, blocking, call, get, metric, none, post, run};
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 use std::collections::BTreeSet;
 use tandem::ctl::Access;
 
@@ -219,6 +220,17 @@ fn what_a_web_page_could_send_unasked_and_what_is_too_large_is_refused() {
     });
 }
 
+/// Creates an empty table like that of Kamailio's module `dispatcher`.
+async fn create_dispatcher(place: &Place) {
+    let store = tandem_store::Store::open(&place.database_url()).await;
+    store.expect("opens").close().await;
+    let database = sqlx::SqliteConnection::connect(&place.database_url()).await;
+    let table = "CREATE TABLE dispatcher (setid INTEGER, destination TEXT, flags INTEGER, priority INTEGER, attrs TEXT)";
+    let mut database = database.expect("opens");
+    let created = sqlx::raw_sql(table).execute(&mut database).await;
+    created.expect("created");
+}
+
 #[test]
 fn every_method_is_documented_and_every_documented_example_works() {
     run(async {
@@ -227,9 +239,11 @@ fn every_method_is_documented_and_every_documented_example_works() {
         std::fs::write(&prefixes, "prefix,groups\n4930,berlin\n").expect("the file is written");
         place.configure(&format!(
             "[[gateway]]\nname = \"berlin-1\"\ndestination = \"sip:192.0.2.10\"\nprobe = false\n[[group]]\nname = \"berlin\"\n\
-             members = [\"berlin-1\"]\n[prefixes]\nsource = \"file\"\nfile = \"{}\"\n",
+             members = [\"berlin-1\"]\n[prefixes]\nsource = \"file\"\nfile = \"{}\"\n[dispatcher]\nsource = \"database\"\n",
             prefixes.display()
         ));
+        place.subscribe("alice", "secret").await;
+        create_dispatcher(&place).await;
         let (_place, server) = place.start_alone().await;
         let page = page("admin.md");
         let mut shown = BTreeSet::new();

@@ -63,11 +63,8 @@ fn to_gateways(destinations: &[String], more: &str) -> String {
     )
 }
 
-#[test]
-fn check_names_every_unknown_name_contradiction_and_dead_rule() {
-    let place = Place::new("");
-    place.configure(
-        r#"
+/// A mistake in each section and rule, except the rules that make others unreachable.
+const MISTAKEN: &str = r#"
 [[gateway]]
 name = "berlin"
 destination = "sip:192.0.2.10"
@@ -128,8 +125,12 @@ action = "local"
 name = "last"
 method = ["INVITE"]
 action = "refuse"
-"#,
-    );
+"#;
+
+#[test]
+fn check_names_every_unknown_name_contradiction_and_dead_rule() {
+    let place = Place::new("");
+    place.configure(MISTAKEN);
     let complaint = check(&place).expect_err("much is wrong");
     for expected in [
         "(did you mean `berlin`?)",
@@ -295,7 +296,7 @@ fn calls_to_a_gateway_that_is_the_server_itself_end_as_a_loop() {
             "domains = [\"tandem.localhost\"]\n[[listen]]\naddress = \"127.0.0.1:{port}\"\n\
              [workers]\ncount = 2\n[admin]\nlisten = \"127.0.0.1:0\"\n{database}"
         );
-        let routes = to_gateways(&[own.clone()], "authenticate = \"trust\"\n");
+        let routes = to_gateways(std::slice::from_ref(&own), "authenticate = \"trust\"\n");
         place.configure_exactly(&format!("{base}{routes}"));
         let checked = check(&place).expect("a warning");
         let warning =

@@ -129,9 +129,9 @@ fn the_tables_are_read_and_reloaded_from_sqlite() {
 }
 
 #[test]
-fn the_tables_are_read_and_reloaded_from_mariadb() {
+fn the_tables_are_read_and_reloaded_from_mariadb_and_stay_in_use_while_it_is_away() {
     run(async {
-        let server = mariadb::Server::new();
+        let mut server = mariadb::Server::new();
         for sql in ["CREATE DATABASE routes", TABLES, ROWS] {
             let database = if sql.starts_with("CREATE DATABASE") {
                 "mysql"
@@ -143,6 +143,30 @@ fn the_tables_are_read_and_reloaded_from_mariadb() {
         let place = Place::new("");
         configure(&place, &server.url("tandem:secret", "routes"), "");
         read_in_place(&place, async |sql| server.execute("routes", sql)).await;
+
+        server.execute("routes", "DELETE FROM mtree WHERE id = 4");
+        let tandem = place.start().await;
+        let routes = async || {
+            let groups = call(&tandem, "groups.list", none()).await;
+            let prefixes = tandem.running().policy.load().prefixes.len();
+            (groups.expect("listed"), prefixes)
+        };
+        let before = routes().await;
+        server.stop();
+        let away = call(&tandem, "gateways.reload", none()).await;
+        assert!(away.is_err_and(|problem| problem.contains("cannot reach the database")));
+        let text = std::fs::read_to_string(place.file()).expect("readable");
+        let changed = format!("{text}[timers]\nt1 = \"200ms\"\n");
+        place.configure_exactly(&changed);
+        let reloaded = call(&tandem, "config.reload", none()).await;
+        assert_eq!(reloaded, Ok(json!({ "changed": ["timers.t1"] })));
+        assert_eq!(routes().await, before);
+        // Another table has not been read yet.
+        place.configure_exactly(&changed.replace("algorithm = 4", "algorithm = 0"));
+        let refused = call(&tandem, "config.reload", none()).await;
+        let problem = refused.expect_err("it cannot be read");
+        assert!(problem.contains("nothing changed"), "{problem}");
+        assert_eq!(routes().await, before);
     });
 }
 

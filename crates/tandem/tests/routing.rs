@@ -305,9 +305,9 @@ fn gateways_are_listed_disabled_and_enabled_and_reloads_keep_their_state() {
         let (place, server) = start(ROWS).await;
         let list = ctl(&server, &["gateways", "list"]).await.expect("a list");
         let expected = "\
-GATEWAY   DESTINATION     STATE     CALLS     TRIED  ANSWERED  FAILED  SKIPPED
-berlin-1  sip:192.0.2.10  unprobed  0 of 300      0         0       0        0
-berlin-2  sip:192.0.2.11  unprobed  0             0         0       0        0
+GATEWAY   DESTINATION     STATE     CALLS     TRIED  ANSWERED  REFUSED  FAILED  SKIPPED
+berlin-1  sip:192.0.2.10  unprobed  0 of 300      0         0        0       0        0
+berlin-2  sip:192.0.2.11  unprobed  0             0         0        0       0        0
 ";
         assert_eq!(list, expected);
         let disabled = ctl(&server, &["gateways", "disable", "berlin-1"]).await;
@@ -366,14 +366,14 @@ fn limits_rules_and_prefixes_are_shown_to_people() {
         let (_place, server) = start(ROWS).await;
         let limits = ctl(&server, &["limits", "list"]).await.expect("limits");
         assert!(
-            limits.contains("\ncustomer-7  network  30         0.5"),
+            limits.contains("\ncustomer-7  network         30         0.5"),
             "{limits}"
         );
         assert!(
-            limits.contains("\noverall     overall  -          -"),
+            limits.contains("\noverall     overall          -           -"),
             "{limits}"
         );
-        assert!(limits.contains("\nsource                 4  -"), "{limits}");
+        assert!(limits.contains("\nsource                 4"), "{limits}");
         let rules = ctl(&server, &["rules", "list"]).await.expect("rules");
         let expected = "\
 RULE     ACTION            AUTHENTICATE  LIMIT  MATCHES
@@ -539,6 +539,9 @@ fn prefixes_come_from_a_view_of_the_database() {
             .expect_err("a wrong row");
         let expected = "table routes, row 4: the gateway group \"munich\" is not configured";
         assert!(problem.contains(expected), "{problem}");
+        let complaint = check(&place.file()).expect_err("a wrong row");
+        assert!(complaint.contains(expected), "{complaint}");
+        assert!(complaint.contains("tandem.toml:"), "{complaint}");
         sqlx::raw_sql("DROP VIEW routes")
             .execute(&mut database)
             .await

@@ -3,6 +3,7 @@ mod common;
 
 use common::{Phone, Place, call, header, metric, none, response, run, tandem, text, until};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use tandem::serve::Server;
 use tandem_store::{Alias, Forwarding, Store};
 
@@ -292,6 +293,42 @@ fn people_manage_them_on_the_command_line() {
         );
         let none = "bob@tandem.localhost forwards no calls\n";
         assert_eq!(ctl("forwarding show bob@tandem.localhost").await, none);
+        server.stop(true).await;
+    });
+}
+
+#[test]
+fn aliases_are_imported_and_wrong_lines_are_named() {
+    run(async {
+        let place = Place::new(OPEN);
+        place.subscribe("bob", "secret").await;
+        let file = place.file().with_file_name("numbers.csv");
+        let mut lines = "alias,subscriber\n# Berlin\n\n".to_owned();
+        for number in 0..2_500 {
+            let _ = write!(lines, "+4930{number:04},bob@tandem.localhost\r\n");
+        }
+        lines += "+4931,dave@tandem.localhost\nx y,bob@tandem.localhost\n1\n";
+        std::fs::write(&file, lines).expect("written");
+        let config = place.file();
+        let [file, config] = [file, config].map(|path| path.display().to_string());
+        let output =
+            common::blocking(move || tandem(&["alias", "import", &file, "--config", &config]));
+        let output = output.await;
+        assert!(!output.status.success());
+        let notes = text(&output.stderr);
+        for problem in [
+            "numbers.csv:2504: there is no subscriber dave@tandem.localhost",
+            "numbers.csv:2505: alias \"x y\": must be a number or user@domain",
+            "numbers.csv:2506: must be alias,subscriber",
+            "2500 aliases imported, 3 lines refused",
+        ] {
+            assert!(notes.contains(problem), "{notes}");
+        }
+        let server = place.start().await;
+        assert_eq!(metric(&server, "tandem_aliases").await, 2_500);
+        let page = json!({ "limit": 1, "after": "+49300001" });
+        let page = set(&server, "aliases.list", page).await;
+        assert_eq!(page["next"], "+49300002");
         server.stop(true).await;
     });
 }

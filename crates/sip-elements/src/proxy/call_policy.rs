@@ -1,6 +1,6 @@
 //! What the policy says about a request on its way: what it holds, which gateways it may go to, and how its copies differ.
 
-use super::diversions::{Callee, Diversions};
+use super::diversions::{Callee, Diversions, Diverter};
 use super::gateway_credentials::Authorization;
 use super::gateway_identity::Speaker;
 use super::gateways::GatewayRoute;
@@ -54,9 +54,10 @@ impl CallPolicy {
         self.route.as_ref()?.gateway()
     }
 
-    /// The name of the limit of the rule.
-    pub(super) fn limit(&self) -> Option<&str> {
-        limit_of(self.rule.as_ref())
+    /// The name of the limit of the rule that decided; empty if there is none.
+    pub(super) fn limit(&self) -> &str {
+        let rule = self.rule.as_ref();
+        rule.map_or("", |(policy, number)| limit_of(policy, *number))
     }
 
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
@@ -66,8 +67,9 @@ impl CallPolicy {
         let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
         // A borrow of the rule alone: the route is changed beside it.
         let rule = self.rule.as_ref();
-        let limit = limit_of(rule);
+        let limit = rule.map_or("", |(policy, number)| limit_of(policy, *number));
         let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
+        let texts = Diverter::text_of(&diverters);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
@@ -78,14 +80,16 @@ impl CallPolicy {
                 .or_else(exempt)?
                 .with_diverters(diverters),
             gateway: gateway.map_or("", |gateway| gateway.name()),
-            limit: limit.unwrap_or_default(),
+            limit,
+            diverters: texts,
         })
     }
 }
 
-fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> Option<&str> {
-    let (policy, number) = rule?;
-    Some(&policy.rules.get(*number)?.limit()?.name)
+fn limit_of(policy: &Policy, rule: usize) -> &str {
+    let rule = policy.rules.get(rule);
+    let limit = rule.and_then(Rule::limit);
+    limit.map_or("", |limit| &*limit.name)
 }
 
 /// What a dialog holds from its 2xx on, and what a restart needs to restore it.
@@ -96,6 +100,8 @@ pub(super) struct Holding<'n> {
     pub(super) gateway: &'n str,
     /// The name of the limit of the rule; empty if there is none.
     pub(super) limit: &'n str,
+    /// Those who diverted the call, as [`Diverter::text_of`] writes them.
+    pub(super) diverters: Vec<u8>,
 }
 
 impl From<Vec<Target>> for Onward {

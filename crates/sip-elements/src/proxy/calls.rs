@@ -216,12 +216,14 @@ impl Calls {
             .collect();
         let route = joined(values.iter().rev().copied());
         let (gateway, limit) = held.as_ref().map_or(("", ""), |it| (it.gateway, it.limit));
+        let diverters = held.as_ref().map_or(&b""[..], |it| &it.diverters);
         let texts = [
             (Text::CalleeTag, to_tag),
             (Text::CalleeTarget, contact(response)),
             (Text::CalleeRoute, &route[..]),
             (Text::Gateway, gateway.as_bytes()),
             (Text::Limit, limit.as_bytes()),
+            (Text::Diverters, diverters),
         ];
         let added = texts.iter().map(|(_, text)| text.len()).sum();
         let answer = Answer {

@@ -124,7 +124,6 @@ impl Context {
         }
     }
 
-    /// Sends a CANCEL now, or after a late provisional response. Without a response, the INVITE is not retransmitted.
     fn cancel_branch(&self, scope: &mut ContextScope<'_, '_>, place: u8) {
         let branch = self.branches.get(usize::from(place));
         if let Some(client) = branch.and_then(|branch| branch.client) {

@@ -72,14 +72,12 @@ fn write_history(
 ) {
     let entries = request.values(HeaderName::HistoryInfo);
     let last = entries.last().filter(|_| is_believed);
-    let mut index = match last.and_then(last_index) {
-        Some(index) => index.to_vec(),
-        None => {
-            let value = [b"<", request.request_uri(), b">;index=1"].concat();
-            patch.append(HeaderName::HistoryInfo, &value);
-            b"1".to_vec()
-        }
-    };
+    let mut index = last.and_then(last_index).unwrap_or_default().to_vec();
+    if index.is_empty() {
+        let value = [b"<", request.request_uri(), b">;index=1"].concat();
+        patch.append(HeaderName::HistoryInfo, &value);
+        index.push(b'1');
+    }
     for diversion in path {
         let parent = index.clone();
         index.extend_from_slice(b".1");

@@ -13,7 +13,7 @@ use crate::services::CallForwarding;
 use crate::settings::Redirects;
 use crate::{Settings, WorkerParts};
 use sip_message::{HeaderName, Message, Method, NameAddr};
-use sip_routing::limit::Permits;
+use sip_routing::limit::{Limits, Permits};
 use sip_transaction::TimerId;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -68,8 +68,53 @@ pub(super) struct Diversion {
     pub(super) target: Box<[u8]>,
 }
 
+/// A subscriber that has diverted a call, and its places in the limits.
+#[derive(Debug)]
+pub(super) struct Diverter {
+    /// Its address of record.
+    by: Box<[u8]>,
+    /// The name of the limit of its rule; empty if there is none.
+    limit: Box<str>,
+    #[expect(dead_code, reason = "the places are given back when they are dropped")]
+    permits: Permits,
+}
+
+impl Diverter {
+    /// What a restart needs to restore them: a line each, the subscriber, a tab, and the name of its limit.
+    pub(super) fn text_of(diverters: &[Self]) -> Vec<u8> {
+        let mut text = Vec::new();
+        for diverter in diverters {
+            for part in [&*diverter.by, b"\t", diverter.limit.as_bytes(), b"\n"] {
+                text.extend_from_slice(part);
+            }
+        }
+        text
+    }
+
+    /// Those in [`Diverter::text_of`], with places for them even if there are too many calls.
+    pub(super) fn restored(limits: &Limits, text: &[u8]) -> Vec<Self> {
+        let lines = text.split(|byte| *byte == b'\n');
+        let restored = lines.filter_map(|line| {
+            let tab = line.iter().position(|byte| *byte == b'\t')?;
+            let (by, name) = line.split_at(tab);
+            let name = std::str::from_utf8(name.get(1..)?).ok()?;
+            let rule = limits.named(name).map(AsRef::as_ref);
+            Some(Self {
+                by: by.into(),
+                limit: name.into(),
+                permits: limits.restore_diverted(by, rule),
+            })
+        });
+        restored.collect()
+    }
+}
+
 /// How the call has ended at the phones of the present callee.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of the phones"
+)]
 struct Outcome {
     has_rung: bool,
     is_busy: bool,
@@ -121,8 +166,8 @@ pub(crate) struct Diversions {
     waiting: Vec<(usize, Diversion)>,
     /// How often the call was diverted.
     count: usize,
-    /// The places in the limits of those who diverted the call.
-    permits: Vec<Permits>,
+    /// Those who diverted the call, and their places in the limits.
+    diverters: Vec<Diverter>,
     is_closed: bool,
 }
 
@@ -136,7 +181,7 @@ impl Diversions {
             path: SmallVec::new(),
             waiting: Vec::new(),
             count: 0,
-            permits: Vec::new(),
+            diverters: Vec::new(),
             is_closed: false,
         }
     }
@@ -146,11 +191,11 @@ impl Diversions {
         &self.path
     }
 
-    /// Handles a 2xx in this branch. Returns the places of those who diverted the call to it.
-    pub(super) fn answered(&mut self, branch: u8) -> Vec<Permits> {
-        let permits = std::mem::take(&mut self.permits);
+    /// Handles a 2xx in this branch. Returns those who diverted the call to it.
+    pub(super) fn answered(&mut self, branch: u8) -> Vec<Diverter> {
+        let diverters = std::mem::take(&mut self.diverters);
         if self.first_branch <= branch {
-            permits
+            diverters
         } else {
             Vec::new()
         }
@@ -176,23 +221,21 @@ impl Diversions {
     /// Where the callee forwards the call.
     fn forwarded(&self) -> Option<Diversion> {
         let forwarding = self.forwarding()?;
-        let (cause, target) = match &forwarding.always {
-            Some(target) => (Cause::Always, target),
-            None => {
-                let cause = self.outcome.cause()?;
-                let target = match cause {
-                    Cause::Busy => forwarding.busy.as_ref(),
-                    Cause::NoAnswer => forwarding.no_answer.as_ref().map(|it| &it.target),
-                    Cause::NotRegistered => forwarding.not_registered.as_ref(),
-                    Cause::Always | Cause::Redirected => None,
-                };
-                (cause, target?)
-            }
+        let cause = match forwarding.always {
+            Some(_) => Cause::Always,
+            None => self.outcome.cause()?,
+        };
+        let target = match cause {
+            Cause::Always => forwarding.always.as_ref(),
+            Cause::Busy => forwarding.busy.as_ref(),
+            Cause::NoAnswer => forwarding.no_answer.as_ref().map(|it| &it.target),
+            Cause::NotRegistered => forwarding.not_registered.as_ref(),
+            Cause::Redirected => None,
         };
         Some(Diversion {
             by: self.callee.as_ref()?.address.clone(),
             cause,
-            target: target.clone(),
+            target: target?.clone(),
         })
     }
 
@@ -272,6 +315,11 @@ impl Context {
         let mut found = onward.policy.map(|it| *it).unwrap_or_default();
         let callee = found.diversions.take().and_then(|it| it.callee);
         let cause = diversion.cause;
+        let diverter = found.permits.take().map(|permits| Diverter {
+            by: diversion.by.clone(),
+            limit: found.limit().into(),
+            permits,
+        });
         diversions.path.push(diversion);
         if let Some(callee) = &callee
             && diversions.has_passed(&callee.address)
@@ -279,7 +327,7 @@ impl Context {
             return Err(Failure::DivertedInCircle);
         }
         diversions.count += 1;
-        diversions.permits.extend(found.permits.take());
+        diversions.diverters.extend(diverter);
         diversions.callee = callee;
         diversions.first_branch = first_branch;
         diversions.outcome = Outcome::default();

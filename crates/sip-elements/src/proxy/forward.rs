@@ -355,7 +355,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     /// Makes the changes of the routing rule.
     fn edit_headers(&self, patch: &mut Patch<'_, '_>) {
         if let Some(rule) = self.policy.and_then(CallPolicy::rule) {
-            rule.header_edits().apply(self.request, patch);
+            rule.header_edits().apply(patch);
         }
     }
 

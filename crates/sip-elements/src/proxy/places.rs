@@ -6,6 +6,7 @@
 //! A call counts once, until the last of its dialogs has ended. If a gateway answers late, after another one has, its dialog shares the
 //! place on the other one.
 
+use super::diversions::Diverter;
 use sip_dialog::{Dialog, Held, Party, Text};
 use sip_routing::limit::{Call, EXEMPT, Limits, Permits};
 use sip_routing::{Policy, gateway};
@@ -19,7 +20,7 @@ pub(super) struct Places {
     limits: Option<Permits>,
     gateway: Option<gateway::Place>,
     /// The places of those who diverted the call, each in its own limits.
-    diverters: Vec<Permits>,
+    diverters: Vec<Diverter>,
     /// What the first dialog of the call holds, if this is for another one.
     of_first: Option<Arc<dyn Held>>,
 }
@@ -38,7 +39,7 @@ impl Places {
     }
 
     /// The same, with the places of those who diverted the call.
-    pub(super) fn with_diverters(self, diverters: Vec<Permits>) -> Self {
+    pub(super) fn with_diverters(self, diverters: Vec<Diverter>) -> Self {
         Self { diverters, ..self }
     }
 
@@ -55,7 +56,10 @@ impl Places {
         let limits = Some(&policy.limits);
         let limits = limits.filter(|limits| !limits.is_unlimited() && !is_exempt(dialog));
         let permits = limits.map(|limits| limits.restore(&call(limits, dialog)));
-        Self::new(permits, gateway.map(|gateway| gateway.occupy()))
+        let diverters =
+            limits.map(|limits| Diverter::restored(limits, dialog.text(Text::Diverters)));
+        let places = Self::new(permits, gateway.map(|gateway| gateway.occupy()))?;
+        Some(places.with_diverters(diverters.unwrap_or_default()))
     }
 
     /// Moves the places of a dialog in limits to those that apply now. Places that two dialogs share, because two callees have accepted one

@@ -15,6 +15,7 @@ use super::places::Places;
 use crate::{Settings, WorkerParts};
 use sip_dialog::{Dialog, DialogId, Dialogs, Text};
 use sip_routing::limit::{Call, Permits};
+use sip_routing::rule::Rule;
 use sip_transport::{Flow, Time};
 
 /// Slots that are looked at in one step.
@@ -128,14 +129,14 @@ impl Onward {
             return;
         }
         let policy = self.policy.get_or_insert_default();
+        if policy.rule().is_some_and(Rule::is_exempt) {
+            return;
+        }
         let mut permits = policy.permits.take();
         let call = Call {
             source: source.remote.ip(),
             subscriber: Some(subscriber).filter(|name| !name.is_empty()),
-            rule: policy
-                .limit()
-                .and_then(|name| limits.named(name))
-                .map(AsRef::as_ref),
+            rule: limits.named(policy.limit()).map(AsRef::as_ref),
         };
         limits.recount(permits.get_or_insert_with(Permits::default), &call);
         policy.permits = permits;

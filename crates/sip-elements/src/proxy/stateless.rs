@@ -72,10 +72,12 @@ fn known_address(
 
 /// Forwards a response if its request was forwarded without a transaction, also 100 (section 16.11). Returns `false` if it was not.
 pub(super) fn receive(parts: &mut WorkerParts<'_>, response: &Message<'_>, from: IpAddr) -> bool {
-    let mut vias = response.values(HeaderName::Via).map(Via::parse);
-    let (ours, below) = (vias.next().flatten(), vias.next().flatten());
-    let branch = ours.and_then(|via| StatelessBranch::parse(via.branch()?));
-    let (Some(branch), Some(below)) = (branch, below) else {
+    let ours = response.top_via();
+    let Some(branch) = ours.and_then(|via| StatelessBranch::parse(via.branch()?)) else {
+        return false;
+    };
+    let below = response.values(HeaderName::Via).nth(1);
+    let Some(below) = below.and_then(Via::parse) else {
         return false;
     };
     if !branch.is_genuine(&parts.shared.hasher, response, &below) {

@@ -22,7 +22,7 @@ use crate::{Settings, WorkerParts};
 pub(crate) use attempt::{answered, failed, resolved};
 use rand_chacha::rand_core::Rng;
 use sip_message::digest::Wallet;
-use sip_routing::gateway::Gateway;
+use sip_routing::gateway::{Gateway, RegistrationDescription};
 use sip_transaction::{ClientId, TimerId, TimerWheel};
 use sip_transport::{Slab, Tenant, Time};
 use std::sync::Arc;
@@ -202,12 +202,12 @@ fn is_same(old: &Gateway, new: &Gateway) -> bool {
 
 fn address(gateway: &Gateway) -> Option<&str> {
     let registration = gateway.description().registration.as_ref();
-    registration.map(|it| it.address())
+    registration.map(RegistrationDescription::address)
 }
 
 fn add(worker: &mut Worker<'_, '_>, gateway: Arc<Gateway>) {
     let call_id = call_id(worker);
-    let random = &mut worker.parts.random;
+    let random = &mut *worker.parts.random;
     let tag = hex(random.next_u64());
     let spread = Duration::from_micros(random.next_u64() % SPREAD.as_micros() as u64);
     let expires = gateway.description().registration.as_ref();

@@ -67,6 +67,26 @@ const fn digit(nibble: u8) -> u8 {
     }
 }
 
+/// A flow in a fixed number of bytes, for hashes.
+pub(crate) fn octets(flow: Flow) -> [u8; FIXED + 16] {
+    let ip = match flow.remote.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut octets = [0; FIXED + 16];
+    let parts: [&[u8]; 5] = [
+        &flow.listener.0.to_be_bytes(),
+        &flow.connection.worker().to_be_bytes(),
+        &flow.connection.slot().to_be_bytes(),
+        &flow.remote.port().to_be_bytes(),
+        &ip.octets(),
+    ];
+    for (place, octet) in octets.iter_mut().zip(parts.into_iter().flatten()) {
+        *place = *octet;
+    }
+    octets
+}
+
 /// Returns the flow that a token names. Only the proof next to the token tells whether the token is ours.
 pub(crate) fn read(token: &[u8]) -> Option<Flow> {
     let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
@@ -74,10 +94,10 @@ pub(crate) fn read(token: &[u8]) -> Option<Flow> {
         return None;
     }
     for digits in token.chunks(2) {
-        let digits = std::str::from_utf8(digits)
-            .ok()
-            .filter(|digits| digits.len() == 2)?;
-        octets.push(u8::from_str_radix(digits, 16).ok()?);
+        let &[high, low] = digits else {
+            return None;
+        };
+        octets.push(nibble(high)? << 4 | nibble(low)?);
     }
     let mut rest = octets.as_slice();
     let listener = ListenerId(u16::from_be_bytes(take(&mut rest)?));
@@ -94,6 +114,14 @@ pub(crate) fn read(token: &[u8]) -> Option<Flow> {
         connection: ConnectionId::new(worker, slot),
         remote: SocketAddr::new(ip, port),
     })
+}
+
+pub(crate) const fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {

@@ -10,7 +10,6 @@
 use super::flow_token;
 use sip_message::{HeaderName, KeyHasher, Message, Via};
 use sip_transport::{Flow, response_flow};
-use smallvec::SmallVec;
 
 /// The magic cookie, and a mark that no branch of a transaction has in this place.
 const COOKIE: &[u8; 8] = b"z9hG4bKs";
@@ -104,12 +103,10 @@ fn seal(
     below: &Via<'_>,
     (way, upstream): (u64, Flow),
 ) -> u64 {
-    let mut token = SmallVec::<[u8; flow_token::LONGEST]>::new();
-    flow_token::write(&mut token, upstream);
     hasher.hash(&[
         b"stateless",
         &way.to_be_bytes(),
-        &token,
+        &flow_token::octets(upstream),
         message.call_id().unwrap_or_default(),
         below.branch().unwrap_or_default(),
         below.sent_by,
@@ -117,10 +114,8 @@ fn seal(
 }
 
 fn parse_hex(digits: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    let is_lower_hex = |octet: u8| matches!(octet, b'0'..=b'9' | b'a'..=b'f');
-    let is_number = digits.bytes().all(is_lower_hex);
-    u64::from_str_radix(digits, 16).ok().filter(|_| is_number)
+    let push = |value, digit: &u8| Some(value << 4 | u64::from(flow_token::nibble(*digit)?));
+    digits.iter().try_fold(0, push)
 }
 
 #[cfg(test)]

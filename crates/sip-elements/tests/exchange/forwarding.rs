@@ -7,7 +7,7 @@ use crate::routed::{
 };
 use sip_elements::metrics::{DiversionCause, Refused};
 use sip_elements::services::{CallForwarding, NoAnswer};
-use sip_elements::{Foreign, Redirects};
+use sip_elements::{Foreign, Record, Redirects};
 use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description};
 use sip_routing::rule::{RefusalDescription, RuleDescription};
 use sip_transport::IpNet;
@@ -546,6 +546,36 @@ fn a_forwarded_call_counts_in_the_limit_of_the_callee_until_it_ends() {
     wait(&mut node, 40);
     wait(&mut node, 40);
     assert_eq!((bobs(&node), node.live()), (0, [0; 3]));
+}
+
+#[test]
+fn a_forwarded_call_counts_again_after_a_restart() {
+    let limits = || Description {
+        each_subscriber: Some(DeclaredEach {
+            bounds: Bounds::default(),
+            max_keys: 100,
+        }),
+        ..Description::default()
+    };
+    let mut node = with_gateways(limits(), Vec::new());
+    forward(&node, "bob", always(NUMBER));
+    let sent = call_from(&mut node, STRANGER, AS_BOB);
+    assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
+    let states = node.bench.output.drain_records();
+    let mut states = states.filter_map(|record| match record {
+        Record::Dialog { state, .. } => state,
+        _ => None,
+    });
+    let state = states.next_back().expect("a state");
+
+    let mut next = with_gateways(limits(), Vec::new());
+    next.bench.now = node.bench.now + Duration::from_secs(1);
+    let now = next.bench.now;
+    assert!(next.bench.exchange.restore(now, &state));
+    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
+    assert_eq!((bobs(&next), next.live()), (1, [1, 0, 0]));
+    next.bench.wait(Duration::from_secs(25 * 3_600));
+    assert_eq!((bobs(&next), next.live()), (0, [0; 3]));
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use crate::bench::{ALICE, only, request, status};
 use crate::live_calls::from_alice;
-use crate::routed::{
-    AS_ALICE, Declared, GW_A, GW_B, NUMBER, Routed, invite, one, response, routed,
-};
+use crate::routed::{AS_ALICE, Declared, GW_A, GW_B, NUMBER, Routed, invite, one, routed};
 use sip_elements::{ControlMessage, Question};
 use sip_message::digest::{self, Algorithm, Credential, DigestInput};
 use sip_message::{Credentials, HeaderName, Message};
@@ -70,15 +68,13 @@ fn verified(message: &str, name: HeaderName) -> (String, u32) {
         nonce: found.nonce,
         qop_auth: found.nc_bytes.zip(found.cnonce),
     };
-    let expected: Vec<u8> = match Algorithm::from_token(found.algorithm) {
-        Some(Algorithm::Sha256) => {
-            let ha1 = digest::ha1_sha256(b"trunk", found.realm, PASSWORD);
-            digest::response_sha256(&ha1, &input).into()
-        }
-        _ => {
-            let ha1 = digest::ha1_md5(b"trunk", found.realm, PASSWORD);
-            digest::response_md5(&ha1, &input).into()
-        }
+    let is_sha256 = Algorithm::from_token(found.algorithm) == Some(Algorithm::Sha256);
+    let expected: Vec<u8> = if is_sha256 {
+        let ha1 = digest::ha1_sha256(b"trunk", found.realm, PASSWORD);
+        digest::response_sha256(&ha1, &input).into()
+    } else {
+        let ha1 = digest::ha1_md5(b"trunk", found.realm, PASSWORD);
+        digest::response_md5(&ha1, &input).into()
     };
     assert_eq!(found.response, expected, "{message}");
     let nonce = String::from_utf8_lossy(found.nonce).into_owned();
@@ -144,19 +140,6 @@ fn a_challenged_call_goes_to_the_same_gateway_again_with_credentials() {
         );
         assert_eq!(node.bench.metrics.failovers.value(), 0);
     }
-}
-
-#[test]
-fn the_acknowledgement_of_a_challenge_has_no_credentials() {
-    let mut node = node("pstn");
-    let call = node.call();
-    let refusal = format!("407 Proxy Authentication Required\nProxy-Authenticate: Digest {MD5}");
-    let sent = node.bench.receive(&call.0, &response(&call.1, &refusal));
-    let acks = sent.iter().filter(|(_, text)| text.starts_with("ACK "));
-    let acks: Vec<_> = acks.collect();
-    assert_eq!(acks.len(), 1, "{sent:#?}");
-    assert!(!acks[0].1.contains("Authorization"), "{}", acks[0].1);
-    assert_eq!(branch(&acks[0].1), branch(&call.1));
 }
 
 #[test]
@@ -391,11 +374,7 @@ fn a_number_with_a_quote_cannot_change_our_credentials() {
     let sent = node
         .bench
         .receive(ALICE, &request("INVITE", uri, AS_ALICE, "q1", ""));
-    let (to, copy) = sent.last().expect("a copy");
-    assert_eq!(to.to_string(), GW_A);
-    let call = (to.to_string(), copy.clone());
-    let (to, refused) = one(challenge(&mut node, &call, &[MD5]));
-    assert_eq!((to.as_str(), status(&refused)), (ALICE, 502));
+    assert_eq!(status(&only(sent)), 400, "it goes to no gateway");
 }
 
 #[test]

@@ -36,10 +36,9 @@ impl FailoverRules {
             return false;
         }
         match outcome {
-            Outcome::Response { status: 503, .. } => true,
+            // After the latter, another gateway may know us.
+            Outcome::Response { status: 503, .. } | Outcome::Unauthorized => true,
             Outcome::Response { status, .. } => status < 600 && self.codes.contains(status),
-            // Another gateway may know us.
-            Outcome::Unauthorized => true,
             Outcome::Abandoned => false,
             Outcome::Timeout | Outcome::Unanswered => self.timeout,
             Outcome::TransportError => self.transport_error,

@@ -67,8 +67,8 @@ pub(super) fn sign_of_call(outcome: Outcome, rules: &HealthRules) -> Option<Sign
         } => None,
         Outcome::Response {
             status: 200..=699, ..
-        } => Some(Sign::Answer),
-        Outcome::Unauthorized => Some(Sign::Answer),
+        }
+        | Outcome::Unauthorized => Some(Sign::Answer),
         Outcome::Timeout => Some(Sign::Miss(rules.weights.timeout)),
         Outcome::TransportError => Some(Sign::Miss(rules.weights.transport_error)),
         Outcome::Response { .. } | Outcome::Unanswered | Outcome::Abandoned => None,

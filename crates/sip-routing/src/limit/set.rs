@@ -264,6 +264,16 @@ impl Limits {
         self.overall.recount(overall);
     }
 
+    /// Takes the places of a live call that this subscriber has diverted. See [`Limits::admit_diverted`] and [`Limits::restore`].
+    pub fn restore_diverted(&self, subscriber: &[u8], rule: Option<&Limit>) -> Permits {
+        let each = self.each_subscriber.as_ref();
+        let mut permits = Permits::default();
+        let [_, of_subscriber, _, of_rule, _] = &mut permits.0;
+        *of_subscriber = each.and_then(|each| each.restore(bounded(subscriber)));
+        *of_rule = rule.and_then(Limit::restore);
+        permits
+    }
+
     /// The limit of the smallest network that contains the address.
     pub fn network(&self, address: IpAddr) -> Option<&Limit> {
         let index = self.by_network.find(address)?;

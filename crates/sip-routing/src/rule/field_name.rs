@@ -63,10 +63,13 @@ impl FieldName {
     /// Whether this is the name of a header field.
     pub(super) fn is_of(&self, header: &Header<'_>) -> bool {
         header.name == self.known
-            && (self.known != HeaderName::Other || {
-                let is = |name: &str| header.name_bytes.eq_ignore_ascii_case(name.as_bytes());
-                is(&self.long) || self.compact.is_some_and(is)
-            })
+            && (self.known != HeaderName::Other || self.is_written(header.name_bytes))
+    }
+
+    /// Whether this is the name as written, long or compact, of a header field that `sip-message` does not know.
+    pub(super) fn is_written(&self, written: &[u8]) -> bool {
+        let is = |name: &str| written.eq_ignore_ascii_case(name.as_bytes());
+        is(&self.long) || self.compact.is_some_and(is)
     }
 
     /// Whether a message has a header field with this name.

@@ -1,7 +1,7 @@
 //! Header fields that a rule adds to the forwarded request, removes from it or sets in it.
 
 use super::field_name::FieldName;
-use sip_message::{HeaderName, Message, Patch};
+use sip_message::{HeaderName, Patch};
 
 /// A change of a header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ impl HeaderEdits {
         self.0.is_empty()
     }
 
-    /// Applies the edits to a copy of `request`. Apply them after what removes header fields of untrusted senders, so that a rule can
+    /// Applies the edits to a copy of a request. Apply them after what removes header fields of untrusted senders, so that a rule can
     /// add such a header field.
-    pub fn apply(&self, request: &Message<'_>, patch: &mut Patch<'_, '_>) {
+    pub fn apply(&self, patch: &mut Patch<'_, '_>) {
         for edit in &self.0 {
             match edit {
-                HeaderEdit::Remove(name) => remove(name, request, patch),
+                HeaderEdit::Remove(name) => remove(name, patch),
                 HeaderEdit::Replace(name, value) => {
-                    remove(name, request, patch);
+                    remove(name, patch);
                     add(name, value, patch);
                 }
                 HeaderEdit::Add(name, value) => add(name, value, patch),
@@ -58,29 +58,12 @@ fn add(name: &FieldName, value: &str, patch: &mut Patch<'_, '_>) {
     }
 }
 
-fn remove(name: &FieldName, request: &Message<'_>, patch: &mut Patch<'_, '_>) {
+fn remove(name: &FieldName, patch: &mut Patch<'_, '_>) {
     if name.known() != HeaderName::Other {
         patch.remove(name.known());
         return;
     }
-    for header in request.headers().filter(|header| name.is_of(header)) {
-        // A patch groups its edits by name, and knows none for this line. No edit is ever made to Call-ID, so that none can undo this
-        // one.
-        patch.replace_part(HeaderName::CallId, line(request, header.name_bytes), |_| {});
-    }
-}
-
-/// The whole line that begins with `name`, a slice of the message: with its folds and its line end.
-fn line<'m>(request: &Message<'m>, name: &[u8]) -> &'m [u8] {
-    let bytes = request.bytes();
-    let start = name.as_ptr() as usize - bytes.as_ptr() as usize;
-    let line = bytes.get(start..).unwrap_or_default();
-    let is_end = |(index, octet): (usize, &u8)| {
-        *octet == b'\n' && !matches!(line.get(index + 1), Some(b' ' | b'\t'))
-    };
-    let end = line.iter().enumerate().position(is_end);
-    line.get(..end.map_or(line.len(), |end| end + 1))
-        .unwrap_or_default()
+    patch.remove_raw(|written| name.is_written(written));
 }
 
 /// Why a rule must not change a header field; `None` if it may.

@@ -95,6 +95,11 @@ pub enum Problem {
         value: String,
         most: usize,
     },
+    #[error("{key}: a rule that {does} forwards nothing, so it changes nothing; omit {key}")]
+    UselessEdit {
+        key: &'static str,
+        does: &'static str,
+    },
     #[error("prefix: \"{0}\" may contain letters, digits, + and * only, and 32 characters at most")]
     Prefix(String),
     #[error("the rule never matches, because \"{0}\" above it matches every request")]

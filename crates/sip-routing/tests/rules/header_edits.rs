@@ -34,7 +34,7 @@ fn edited(
     let message = Message::parse(request.as_bytes()).expect("a message");
     let mut patch = Patch::new(&message);
     let edits = rules.iter().next().expect("a rule").header_edits();
-    edits.apply(&message, &mut patch);
+    edits.apply(&mut patch);
     forward(&mut patch);
     let mut into = Vec::new();
     patch.write(&mut into);

@@ -101,6 +101,29 @@ fn a_rule_has_exactly_one_decision() {
 }
 
 #[test]
+fn changes_to_requests_that_are_not_forwarded_are_reported() {
+    let mut redirecting = rule("r");
+    redirecting.local = false;
+    redirecting.redirect = list(&["sip:1@h"]);
+    for (mut rule, does) in [(refusing(403), "refuses"), (redirecting, "redirects")] {
+        rule.strip = 1;
+        rule.prefix = Some("+".to_owned());
+        rule.add_header = vec![field("X-A", "1")];
+        rule.remove_header = vec!["X-B".to_owned()];
+        rule.replace_header = vec![field("X-C", "1")];
+        let keys = [
+            "strip",
+            "prefix",
+            "add_header",
+            "remove_header",
+            "replace_header",
+        ];
+        let expected = keys.map(|key| ("r".to_owned(), Problem::UselessEdit { key, does }));
+        assert_eq!(mistakes(&[rule]), expected);
+    }
+}
+
+#[test]
 fn unknown_names_are_reported_with_the_known_ones() {
     let with = |change: fn(&mut RuleDescription)| {
         let mut rule = rule("r");

@@ -35,6 +35,9 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 99, 99));
 /// The time between two looks at what has to be saved, as in the simulator.
 const HOUSEKEEPING: Duration = Duration::from_millis(250);
 
+/// The time between two reloads.
+const RELOAD: Duration = Duration::from_secs(17);
+
 /// Most targets of a fork.
 const MAX_TARGETS: usize = 8;
 
@@ -104,6 +107,8 @@ pub struct ExchangeMachine {
     writes: VecDeque<(Time, Vec<u8>, Vec<Saved>)>,
     /// The state that the workers share.
     pub shared: Arc<Shared>,
+    /// When the next reload changes the limits.
+    reload: Time,
 }
 
 impl ExchangeMachine {
@@ -119,6 +124,24 @@ impl ExchangeMachine {
             dialogs: DialogStore::default(),
             writes: VecDeque::new(),
             shared,
+            reload: Time::default(),
+        }
+    }
+
+    /// Reloads the settings from time to time, with other limits: none, of all calls, of networks too.
+    fn reload(&mut self, now: Time, orders: &mut Vec<(usize, ControlMessage)>) {
+        if now < self.reload {
+            return;
+        }
+        self.reload = now + RELOAD;
+        let turn = now.as_micros() / u64::try_from(RELOAD.as_micros()).unwrap_or(1);
+        self.settings = Arc::new(Settings {
+            policy: policy(turn % 3, Some(&self.settings.policy)),
+            ..(*self.settings).clone()
+        });
+        for worker in 0..usize::from(self.plan.workers) {
+            let settings = Arc::clone(&self.settings);
+            orders.push((worker, ControlMessage::Settings(settings)));
         }
     }
 
@@ -270,9 +293,10 @@ impl Machine for ExchangeMachine {
         let mut dice = Dice::from_key(key);
         self.shared = Arc::new(shared(&self.plan, self.hasher, &mut dice));
         self.settings = Arc::new(Settings {
-            policy: policy(),
+            policy: policy(1, None),
             ..(*self.settings).clone()
         });
+        self.reload = now + RELOAD;
         for (address, bindings) in &self.disk {
             let live = bindings
                 .iter()
@@ -344,7 +368,8 @@ impl Machine for ExchangeMachine {
         }
     }
 
-    fn housekeeping(&mut self, now: Time, _: &mut Vec<(usize, ControlMessage)>) {
+    fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlMessage)>) {
+        self.reload(now, orders);
         self.write_what_is_due(now);
         self.dialogs.save(now, self.plan.save_interval);
         self.shared.locations.sweep(now);
@@ -466,17 +491,30 @@ fn challenged(methods: &ChallengedMethods) -> Vec<String> {
     all.into_iter().filter(challenged).collect()
 }
 
-/// A policy that counts calls and refuses none.
-fn policy() -> Arc<Policy> {
-    let description = limit::Description {
-        overall: limit::Declared {
-            max_calls: Some(u32::MAX),
-            ..limit::Declared::default()
-        },
+/// A policy that counts calls and refuses none. With `kind` 0, it does not count new ones; with 2, it counts them by source and network, too.
+fn policy(kind: u64, previous: Option<&Policy>) -> Arc<Policy> {
+    let calls = limit::Declared {
+        max_calls: (kind > 0).then_some(u32::MAX),
+        ..limit::Declared::default()
+    };
+    let mut description = limit::Description {
+        overall: calls,
         ..limit::Description::default()
     };
+    if kind == 2 {
+        description.each_source = Some(limit::DeclaredEach {
+            bounds: calls,
+            max_keys: 8,
+        });
+        description.networks = vec![limit::NetworkLimit {
+            name: "phones".into(),
+            networks: vec!["10.1.0.0/16".parse().expect("a network")],
+            bounds: calls,
+        }];
+    }
+    let previous = previous.map(|policy| &policy.limits);
     Arc::new(Policy {
-        limits: Limits::new(&description, None).expect("limits"),
+        limits: Limits::new(&description, previous).expect("limits"),
         ..Policy::default()
     })
 }

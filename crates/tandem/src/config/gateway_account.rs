@@ -212,9 +212,12 @@ impl Setting for AddressOfRecord {
         let text = text(value)?;
         let is_valid = RegistrationDescription::new(text, None, Duration::ZERO).is_some();
         let address = is_valid.then(|| Self(text.to_owned()));
-        address.ok_or_else(|| match text.contains(':') {
-            true => Wrong::default(),
-            false => Wrong::hint(format!("add the scheme: \"sip:{text}\"")),
+        address.ok_or_else(|| {
+            if text.contains(':') {
+                Wrong::default()
+            } else {
+                Wrong::hint(format!("add the scheme: \"sip:{text}\""))
+            }
         })
     }
 

@@ -21,7 +21,7 @@ choice! {
             /// There are none.
             None = "none",
             /// The database.
-            Database(DispatcherTable) = "database",
+            Database(Box<DispatcherTable>) = "database",
         }
     }
 }
@@ -68,7 +68,7 @@ section! {
         /// Table or view in the database. The server only reads it.
         reload table: TableName = TableName("prefix_route".to_owned()), required();
 
-        /// Its columns: `"mtree"` (`tprefix`, `tvalue`), `"mtrees"` (also `tname`: a prefix table for each tree), or `"pdt"` (`sdomain`,
+        /// Columns of the table: `"mtree"` (`tprefix`, `tvalue`), `"mtrees"` (also `tname`: a prefix table for each tree), or `"pdt"` (`sdomain`,
         /// `prefix`, `domain`).
         reload layout: PrefixLayout = PrefixLayout::default(), any();
 

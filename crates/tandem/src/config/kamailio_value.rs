@@ -46,7 +46,7 @@ impl SetAlgorithm {
             return Err(Wrong::hint(format!("unknown key `{key}`")));
         }
         let of = |key: &str| {
-            let value = table.get(key).map(|value| value.get_ref());
+            let value = table.get(key).map(toml::Spanned::get_ref);
             value.ok_or_else(|| Wrong::hint(format!("`{key}` is missing")))
         };
         let set = i32::try_from(whole_number(of("set")?)?).ok();

@@ -18,6 +18,23 @@ pub trait Section: Clone + Default + PartialEq {
     fn values(&self) -> Values;
 }
 
+/// A section that is larger than the other choices of its enum.
+impl<S: Section> Section for Box<S> {
+    const DOC: &'static str = S::DOC;
+
+    fn read(table: &TableReader<'_, '_>) -> Self {
+        Self::new(S::read(table))
+    }
+
+    fn members() -> Vec<Member> {
+        S::members()
+    }
+
+    fn values(&self) -> Values {
+        S::values(self)
+    }
+}
+
 /// Names and values of a section.
 pub type Values = Vec<(&'static str, Value)>;
 

@@ -118,37 +118,37 @@ pub enum CtlCommand {
     },
     /// List, show, disable and enable gateways.
     #[command(
-        after_help = "Examples:\n  tandem ctl gateways list\n  tandem ctl gateways get berlin-1\n  tandem ctl gateways disable berlin-1"
+        after_help = "Examples:\n  tandem ctl gateways\n  tandem ctl gateways get berlin-1\n  tandem ctl gateways disable berlin-1"
     )]
     Gateways {
         #[command(subcommand)]
-        command: GatewaysCommand,
+        command: Option<GatewaysCommand>,
     },
     /// List gateway groups.
-    #[command(after_help = "Examples:\n  tandem ctl groups list")]
+    #[command(after_help = "Examples:\n  tandem ctl groups")]
     Groups {
         #[command(subcommand)]
-        command: GroupsCommand,
+        command: Option<GroupsCommand>,
     },
     /// Look up, reload and count prefixes.
     #[command(
-        after_help = "Examples:\n  tandem ctl prefixes lookup +4930123\n  tandem ctl prefixes reload\n  tandem ctl prefixes stats"
+        after_help = "Examples:\n  tandem ctl prefixes\n  tandem ctl prefixes lookup +4930123\n  tandem ctl prefixes reload"
     )]
     Prefixes {
         #[command(subcommand)]
-        command: PrefixesCommand,
+        command: Option<PrefixesCommand>,
     },
     /// List limits for calls.
-    #[command(after_help = "Examples:\n  tandem ctl limits list")]
+    #[command(after_help = "Examples:\n  tandem ctl limits")]
     Limits {
         #[command(subcommand)]
-        command: LimitsCommand,
+        command: Option<LimitsCommand>,
     },
     /// List routing rules.
-    #[command(after_help = "Examples:\n  tandem ctl rules list")]
+    #[command(after_help = "Examples:\n  tandem ctl rules")]
     Rules {
         #[command(subcommand)]
-        command: RulesCommand,
+        command: Option<RulesCommand>,
     },
     /// Explain where a request would go.
     #[command(
@@ -258,11 +258,25 @@ impl CtlCommand {
             Self::Dialogs { command } => command.request(),
             Self::Aliases { command } => command.request(),
             Self::Forwarding { command } => command.request(),
-            Self::Gateways { command } => command.request(),
-            Self::Groups { command } => command.request(),
-            Self::Prefixes { command } => command.request(),
-            Self::Limits { command } => command.request(),
-            Self::Rules { command } => command.request(),
+            Self::Gateways { command } => command.as_ref().map_or_else(
+                || GatewaysCommand::default().request(),
+                GatewaysCommand::request,
+            ),
+            Self::Groups { command } => command.as_ref().map_or_else(
+                || GroupsCommand::default().request(),
+                GroupsCommand::request,
+            ),
+            Self::Prefixes { command } => command.as_ref().map_or_else(
+                || PrefixesCommand::default().request(),
+                PrefixesCommand::request,
+            ),
+            Self::Limits { command } => command.as_ref().map_or_else(
+                || LimitsCommand::default().request(),
+                LimitsCommand::request,
+            ),
+            Self::Rules { command } => command
+                .as_ref()
+                .map_or_else(|| RulesCommand::default().request(), RulesCommand::request),
             Self::Routes { command } => command.request(),
             Self::Subscribers { domain, watch } => {
                 let params = json!({ "domain": domain });

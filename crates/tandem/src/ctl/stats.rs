@@ -1,6 +1,6 @@
 //! The results of `stats.summary`, `transactions.stats`, `proxy.stats` and `targets.dead` as text.
 use super::table::Table;
-use super::text::{duration, mebibytes};
+use super::text::{duration, memory};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,7 +67,7 @@ impl fmt::Display for Summary {
         facts.row([&"registrations", &self.registrations]);
         facts.row([&"registered addresses", &self.registered_addresses]);
         facts.row([&"unsaved addresses", &self.unsaved_addresses]);
-        facts.row([&"memory", &mebibytes(self.resident_memory_bytes)]);
+        facts.row([&"memory", &memory(self.resident_memory_bytes)]);
         facts.row([&"CPU time", &format!("{:.1}s", self.cpu_seconds)]);
         facts.fmt(formatter)
     }

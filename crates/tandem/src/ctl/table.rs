@@ -3,6 +3,8 @@ use std::fmt;
 
 /// Spaces between columns.
 const GAP: &str = "  ";
+/// A cell without a value.
+pub const NONE: &str = "-";
 
 /// Rows of cells. Numbers are aligned to the right, text to the left.
 #[derive(Default)]
@@ -42,7 +44,8 @@ impl fmt::Display for Table {
             .collect();
         let numbers = |column: usize| {
             let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.all(|cell| is_number(cell))
+            let has_one = cells.clone().any(|cell| is_number(cell));
+            has_one && cells.all(|cell| is_number(cell) || cell == NONE)
         };
         let right: Vec<bool> = (0..columns).map(numbers).collect();
         for line in self.lines() {
@@ -60,8 +63,11 @@ impl fmt::Display for Table {
     }
 }
 
+/// With or without decimals.
 fn is_number(cell: &str) -> bool {
-    !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit())
+    let (whole, decimals) = cell.split_once('.').unwrap_or((cell, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole) && digits(decimals)
 }
 
 /// Escapes control characters: a cell may contain what a peer sent, and must not control the operator's terminal.
@@ -91,6 +97,18 @@ mod tests {
             "ADDRESS            CALLS  AGENT\n\
              älice@example.org      7\n\
              bob                12000  baresip\n"
+        );
+    }
+
+    #[test]
+    fn numbers_with_decimals_and_absent_ones_are_aligned_right() {
+        let mut table = Table::new(["LIMIT", "PER SECOND"]);
+        table.row([&"a", &0.5]);
+        table.row([&"b", &NONE]);
+        table.row([&"c", &1_000]);
+        assert_eq!(
+            table.to_string(),
+            "LIMIT  PER SECOND\na             0.5\nb               -\nc            1000\n"
         );
     }
 

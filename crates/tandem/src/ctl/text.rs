@@ -16,10 +16,15 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// Bytes as MiB.
+/// Bytes as KiB, or from 1 MiB on as MiB.
 #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-pub fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+pub fn memory(bytes: u64) -> String {
+    let (unit, name) = if bytes < 1 << 20 {
+        (1 << 10, "KiB")
+    } else {
+        (1 << 20, "MiB")
+    };
+    format!("{:.1} {name}", bytes as f64 / f64::from(unit))
 }
 
 #[cfg(test)]
@@ -44,6 +49,8 @@ mod tests {
 
     #[test]
     fn memory_has_one_decimal() {
-        assert_eq!(mebibytes(54_630_000), "52.1 MiB");
+        assert_eq!(memory(54_630_000), "52.1 MiB");
+        assert_eq!(memory(1 << 20), "1.0 MiB");
+        assert_eq!(memory(1_234), "1.2 KiB");
     }
 }

@@ -10,7 +10,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// The option of commands that show the state of the server.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Watch {
     /// Show the result again and again, until Ctrl-C; by default every 2 seconds.
     #[arg(long = "watch", value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = interval)]

@@ -36,21 +36,13 @@ pub enum LabCommand {
     #[command(after_help = "Examples:
   tandem lab controller --scenarios scenarios/")]
     Controller(ControllerArguments),
-    /// Play gateways that answer calls over UDP, count them, and fail as lines on standard input say.
-    #[command(
-        after_help = "Lines of input, each with one line of output (gateways have the numbers 1, 2, … in the order of --listen):
-  counts                      print what each gateway has counted, as JSON
-  1 answering                 answer calls and probes (default)
-  1 silent                    ignore everything
-  1 closed                    close the port
-  1 trying                    answer 100 to a call and nothing more
-  1 refusing 503              answer calls with this status
-  1 failing-probes 503        answer probes with this status
-  1 agreeing                  answer 200 to every request
-
-Examples:
-  tandem lab gateways --listen 127.0.0.1:5091 --listen 127.0.0.1:5092"
-    )]
+    /// Play gateways that answer calls over UDP, count them, and fail when told to.
+    ///
+    /// A line on standard input, such as `1 silent`, changes what a gateway does: its number in the order of `--listen`, and `answering`,
+    /// `silent`, `closed`, `trying` (100 and nothing more), `agreeing` (200 to every request), `refusing STATUS` or
+    /// `failing-probes STATUS`. The line `counts` prints what each has counted. The command ends with its input.
+    #[command(after_help = "Examples:
+  tandem lab gateways --listen 127.0.0.1:5091 --listen 127.0.0.1:5092")]
     Gateways(GatewaysArguments),
     /// Search for the highest rate at which a server meets a service objective.
     #[command(after_help = "Examples:

@@ -85,6 +85,10 @@ fn check_domain(domain: &str, domains: &[String]) -> Result<(), InvalidName> {
 fn canonical(text: &str) -> Option<(String, Option<String>)> {
     let bare = text.strip_prefix("sip:").unwrap_or(text);
     let has_domain = bare.contains('@');
+    let user = bare.split('@').next().unwrap_or_default();
+    if user.contains(':') {
+        return None; // A password, or another scheme.
+    }
     let uri = if has_domain {
         format!("sip:{bare}")
     } else {

@@ -1,6 +1,7 @@
 //! Each recipe of `deploy/routing`, and the configuration of `deploy/carrier-edge`, run with real calls.
 #[path = "../common/mod.rs"]
 mod common;
+#[expect(dead_code, reason = "the server runs until the end")]
 #[path = "../../../tandem-store/tests/servers/postgres.rs"]
 mod postgres;
 #[path = "../../../tandem-store/tests/servers/process.rs"]

@@ -2,6 +2,7 @@
 //! nothing else of the recipe changes.
 use super::common::{PATIENCE, text};
 use sip_stack::{Agent, Call, CallEnd, IncomingCall, ReceivedMessage};
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use tandem::serve::Server;
 use tandem_store::{Store, StoredCredentials, Subscriber};
@@ -153,22 +154,16 @@ fn on_loopback(recipe: &str, dead: &[&str]) -> (String, Vec<(String, Agent)>) {
     for line in recipe.lines() {
         let value = |key: &str| line.strip_prefix(key)?.trim().strip_suffix('"');
         name = value("name = \"").unwrap_or(name);
-        match value("destination = \"sip:") {
-            Some(destination) => {
-                let (agent, destination) = gateway(destination);
-                lines.push_str(&format!("destination = \"{destination}\"\n"));
-                if !dead.contains(&name) {
-                    gateways.push((name.to_owned(), agent));
-                }
-            }
-            None => {
-                let line = NETWORKS
-                    .iter()
-                    .fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
-                let line = relative_to_recipes(&line);
-                lines.push_str(&line);
-                lines.push('\n');
-            }
+        let Some(destination) = value("destination = \"sip:") else {
+            let networks = NETWORKS.iter();
+            let line = networks.fold(line.to_owned(), |line, (from, to)| line.replace(from, to));
+            let _ = writeln!(lines, "{}", relative_to_recipes(&line));
+            continue;
+        };
+        let (agent, destination) = gateway(destination);
+        let _ = writeln!(lines, "destination = \"{destination}\"");
+        if !dead.contains(&name) {
+            gateways.push((name.to_owned(), agent));
         }
     }
     (lines, gateways)
@@ -201,7 +196,7 @@ fn gateway(destination: &str) -> (Agent, String) {
 pub struct Taken {
     invite: ReceivedMessage,
     /// Ends when it is dropped.
-    pub call: Call,
+    _call: Call,
 }
 
 impl Taken {
@@ -245,7 +240,10 @@ pub fn take_one(callees: [&Agent; 2]) -> (usize, Taken) {
 fn answer(incoming: IncomingCall) -> Taken {
     let invite = incoming.invite().clone();
     let call = incoming.accept("v=0\r\n").expect("the caller is there");
-    Taken { invite, call }
+    Taken {
+        invite,
+        _call: call,
+    }
 }
 
 /// Makes a call that this callee takes. Returns both ends.
@@ -311,11 +309,12 @@ pub fn fill(
 }
 
 /// Checks that a rate admitted as many calls as its burst, and those of the time since `begun`.
-pub fn assert_rate(calls: usize, burst: usize, per_second: f64, begun: Instant) {
+pub fn assert_rate(calls: usize, burst: u32, per_second: f64, begun: Instant) {
+    let calls = u32::try_from(calls).expect("not many");
     let more = (begun.elapsed().as_secs_f64() * per_second).ceil();
-    let most = burst as f64 + more;
+    let most = f64::from(burst) + more;
     assert!(
-        calls >= burst && calls as f64 <= most,
+        calls >= burst && f64::from(calls) <= most,
         "{calls} calls, not {burst} to {most}"
     );
 }

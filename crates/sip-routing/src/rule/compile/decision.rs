@@ -21,8 +21,10 @@ impl Compiler<'_> {
         let limit = limit.and_then(|name| self.limit(name));
         let header_edits = self.header_edits();
         let number_edit = self.number_edit();
+        let decision = decision?;
+        self.check_edits_are_used(&decision);
         Some(Action {
-            decision: decision?,
+            decision,
             authentication: self.description.authenticate,
             limit,
             header_edits,

@@ -1,5 +1,6 @@
 //! The changes that a rule makes to the forwarded request.
 
+use super::super::action::Decision;
 use super::super::description::FieldDescription;
 use super::super::field_name::FieldName;
 use super::super::header_edits::{HeaderEdit, HeaderEdits, protection};
@@ -43,6 +44,27 @@ impl Compiler<'_> {
             edits.extend(field.map(|(name, value)| HeaderEdit::Add(name, value)));
         }
         HeaderEdits::new(edits)
+    }
+
+    /// Reports changes to requests that are not forwarded.
+    pub(super) fn check_edits_are_used(&mut self, decision: &Decision) {
+        let does = match decision {
+            Decision::Refuse(_) => "refuses",
+            Decision::Redirect(_) => "redirects",
+            _ => return,
+        };
+        let description = self.description;
+        for (key, is_there) in [
+            ("strip", description.strip > 0),
+            ("prefix", description.prefix.is_some()),
+            ("add_header", !description.add_header.is_empty()),
+            ("remove_header", !description.remove_header.is_empty()),
+            ("replace_header", !description.replace_header.is_empty()),
+        ] {
+            if is_there {
+                self.problem(Problem::UselessEdit { key, does });
+            }
+        }
     }
 
     fn check_count(&mut self, key: &'static str, count: usize) {

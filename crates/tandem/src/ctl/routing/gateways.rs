@@ -61,9 +61,18 @@ impl Gateway {
         }
     }
 
+    /// Calls that the gateway could not serve.
     fn failures(&self) -> u64 {
-        let responses = self.failed.values().sum::<u64>();
-        responses + self.timeouts + self.transport_errors + self.unauthorized
+        self.responses("5xx") + self.timeouts + self.transport_errors + self.unauthorized
+    }
+
+    /// Calls that the called party, or the number, refused: busy, unknown, moved.
+    fn refusals(&self) -> u64 {
+        self.responses("3xx") + self.responses("4xx") + self.responses("6xx")
+    }
+
+    fn responses(&self, class: &str) -> u64 {
+        self.failed.get(class).copied().unwrap_or_default()
     }
 
     /// What the state is about to become.
@@ -123,6 +132,7 @@ impl fmt::Display for Gateways {
             "CALLS",
             "TRIED",
             "ANSWERED",
+            "REFUSED",
             "FAILED",
             "SKIPPED",
         ]);
@@ -134,6 +144,7 @@ impl fmt::Display for Gateways {
                 &gateway.calls(),
                 &gateway.tried,
                 &gateway.answered,
+                &gateway.refusals(),
                 &gateway.failures(),
                 &(gateway.full + gateway.rate_limited),
             ]);
@@ -303,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_gateways_shows_failures_and_calls_that_others_got() {
+    fn a_list_of_gateways_shows_refusals_failures_and_calls_that_others_got() {
         let unbounded = json!({ "name": "b", "max_calls": null, "state": "inactive" });
         let list = json!({ "gateways": [gateway(&json!({})), gateway(&unbounded)] });
         let list: Gateways = serde_json::from_value(list).expect("the fields");
         let expected = "\
-GATEWAY   DESTINATION     STATE     CALLS     TRIED  ANSWERED  FAILED  SKIPPED
-berlin-1  sip:192.0.2.10  active    3 of 300     10         6       3        7
-b         sip:192.0.2.10  inactive  3            10         6       3        7
+GATEWAY   DESTINATION     STATE     CALLS     TRIED  ANSWERED  REFUSED  FAILED  SKIPPED
+berlin-1  sip:192.0.2.10  active    3 of 300     10         6        1       2        7
+b         sip:192.0.2.10  inactive  3            10         6        1       2        7
 ";
         assert_eq!(list.to_string(), expected);
     }

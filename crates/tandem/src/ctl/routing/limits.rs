@@ -1,5 +1,5 @@
 //! The results of `limits.list` and `rules.list` as text.
-use crate::ctl::table::Table;
+use crate::ctl::table::{NONE, Table};
 use serde::Deserialize;
 use std::fmt;
 
@@ -100,7 +100,7 @@ impl fmt::Display for Limits {
 }
 
 fn bound<N: fmt::Display>(bound: Option<N>) -> String {
-    bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string())
+    bound.map_or_else(|| NONE.to_owned(), |bound| bound.to_string())
 }
 
 /// The result of `rules.list`.
@@ -138,7 +138,7 @@ impl fmt::Display for Rules {
         }
         let mut table = Table::new(["RULE", "ACTION", "AUTHENTICATE", "LIMIT", "MATCHES"]);
         for rule in &self.rules {
-            let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+            let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
             table.row([
                 &rule.name,
                 &rule.described(),
@@ -172,7 +172,7 @@ mod tests {
         let limits: Limits = serde_json::from_value(limits).expect("the fields");
         let expected = "\
 LIMIT      OF       MAX CALLS  PER SECOND  CALLS  HIGHEST  ADMITTED  REFUSED, CALLS  REFUSED, RATE
-carrier-a  network         30  0.5             3       30       900               2              1
+carrier-a  network         30         0.5      3       30       900               2              1
 
 LIMIT OF EACH  MAX CALLS  PER SECOND  KNOWN  TABLE  HIGHEST  REFUSED, CALLS  REFUSED, RATE  SHARED
 source         -                   5      7    100        4               2              1       0

@@ -139,6 +139,15 @@ pub struct Question {
     call_id: Option<String>,
 }
 
+impl Default for GatewaysCommand {
+    fn default() -> Self {
+        Self::List {
+            state: None,
+            watch: Watch::default(),
+        }
+    }
+}
+
 impl GatewaysCommand {
     /// The method that the command calls.
     pub(super) fn request(&self) -> Request {
@@ -160,11 +169,23 @@ impl GatewaysCommand {
     }
 }
 
+impl Default for GroupsCommand {
+    fn default() -> Self {
+        Self::List(Watch::default())
+    }
+}
+
 impl GroupsCommand {
     /// The method that the command calls.
     pub(super) fn request(&self) -> Request {
         let Self::List(watch) = self;
         Request::new::<Groups>("groups.list", json!({})).every(watch)
+    }
+}
+
+impl Default for PrefixesCommand {
+    fn default() -> Self {
+        Self::Stats(Watch::default())
     }
 }
 
@@ -182,11 +203,23 @@ impl PrefixesCommand {
     }
 }
 
+impl Default for LimitsCommand {
+    fn default() -> Self {
+        Self::List(Watch::default())
+    }
+}
+
 impl LimitsCommand {
     /// The method that the command calls.
     pub(super) fn request(&self) -> Request {
         let Self::List(watch) = self;
         Request::new::<Limits>("limits.list", json!({})).every(watch)
+    }
+}
+
+impl Default for RulesCommand {
+    fn default() -> Self {
+        Self::List(Watch::default())
     }
 }
 

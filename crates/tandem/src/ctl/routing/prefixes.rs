@@ -1,6 +1,6 @@
 //! The results of `prefixes.lookup`, `prefixes.reload` and `prefixes.stats` as text.
 use crate::ctl::table::Table as Rows;
-use crate::ctl::text::{duration, mebibytes};
+use crate::ctl::text::{duration, memory};
 use serde::Deserialize;
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Table {
         let mut facts = Rows::default();
         facts.row([&"source", source]);
         facts.row([&"prefixes", &self.prefixes]);
-        facts.row([&"memory", &mebibytes(self.bytes)]);
+        facts.row([&"memory", &memory(self.bytes)]);
         facts.row([&"lists of groups", &self.lists]);
         if let (Some(ago), Some(took)) = (self.read_ago, self.read_in_milliseconds) {
             facts.row([&"read", &format!("{} ago, in {took} ms", duration(ago))]);
