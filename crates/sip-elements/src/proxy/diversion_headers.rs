@@ -6,8 +6,6 @@ use crate::settings::DiversionHeaders;
 use sip_message::{HeaderName, Message, Params, Patch};
 use std::io::Write as _;
 
-const HISTORY_INFO: &[u8] = b"History-Info";
-
 /// Longer indexes of another server are not continued, in bytes.
 const LONGEST_INDEX: usize = 64;
 
@@ -33,12 +31,13 @@ const fn number(cause: Cause) -> u16 {
     }
 }
 
-/// Adds the header fields of these diversions, the first one first.
+/// Adds the header fields of these diversions, the first one first. `is_believed`: the History-Info of the request is kept, and continued.
 pub(super) fn write(
     patch: &mut Patch<'_, '_>,
     request: &Message<'_>,
     path: &[Diversion],
     headers: DiversionHeaders,
+    is_believed: bool,
 ) {
     if path.is_empty() {
         return;
@@ -61,19 +60,22 @@ pub(super) fn write(
         headers,
         DiversionHeaders::HistoryInfo | DiversionHeaders::Both
     ) {
-        write_history(patch, request, path);
+        write_history(patch, request, path, is_believed);
     }
 }
 
-fn write_history(patch: &mut Patch<'_, '_>, request: &Message<'_>, path: &[Diversion]) {
-    let lines = request
-        .headers()
-        .filter(|header| header.name_bytes.eq_ignore_ascii_case(HISTORY_INFO));
-    let last = lines.last().map(|header| header.value);
+fn write_history(
+    patch: &mut Patch<'_, '_>,
+    request: &Message<'_>,
+    path: &[Diversion],
+    is_believed: bool,
+) {
+    let entries = request.values(HeaderName::HistoryInfo);
+    let last = entries.last().filter(|_| is_believed);
     let mut index = last.and_then(last_index).unwrap_or_default().to_vec();
     if index.is_empty() {
         let value = [b"<", request.request_uri(), b">;index=1"].concat();
-        patch.append_raw(HISTORY_INFO, &value);
+        patch.append(HeaderName::HistoryInfo, &value);
         index.push(b'1');
     }
     for diversion in path {
@@ -87,7 +89,7 @@ fn write_history(patch: &mut Patch<'_, '_>, request: &Message<'_>, path: &[Diver
         value.extend_from_slice(&index);
         value.extend_from_slice(b";mp=");
         value.extend_from_slice(&parent);
-        patch.append_raw(HISTORY_INFO, &value);
+        patch.append(HeaderName::HistoryInfo, &value);
     }
 }
 

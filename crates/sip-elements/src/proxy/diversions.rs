@@ -344,6 +344,7 @@ impl Context {
         if let Some(policy) = self.policy.as_deref_mut() {
             policy.route = found.route;
             policy.rule = found.rule;
+            policy.speaker = found.speaker;
         }
         self.targets = super::in_order(onward.targets, settings);
         Ok(goes_to_gateways || !self.targets.is_empty())

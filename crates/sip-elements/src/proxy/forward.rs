@@ -16,8 +16,7 @@ use crate::routing::proof::Side;
 use crate::routing::record_route::{Recorder, is_record_routed};
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Strict, Target, Way};
-use crate::settings::DiversionSettings;
-use crate::{Settings, WorkerParts};
+use crate::{Settings, View, WorkerParts};
 use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, ClientOptions, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
@@ -95,8 +94,8 @@ pub(super) fn send(
     }
     copy.push_common(&mut patch);
     copy.remove_untrusted(&mut patch, &settings.proxy.trusted_peers);
-    copy.assert_identity(&mut patch, settings);
-    copy.tell_diversions(&mut patch, &settings.proxy.diversions);
+    copy.assert_identity(&mut patch, parts.view());
+    copy.tell_diversions(&mut patch, settings);
     copy.edit_headers(&mut patch);
     copy.add_credentials(&mut patch);
     let options = ClientOptions {
@@ -318,8 +317,11 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     }
 
     fn remove_untrusted(&self, patch: &mut Patch<'_, '_>, trusted: &Networks) {
-        let from = Party::new(self.source.remote.ip(), self.trust.sender);
-        remove_untrusted(patch, self.request, trusted, from, self.receiver());
+        remove_untrusted(patch, self.request, trusted, self.sender(), self.receiver());
+    }
+
+    fn sender(&self) -> Party {
+        Party::new(self.source.remote.ip(), self.trust.sender)
     }
 
     fn receiver(&self) -> Party {
@@ -327,21 +329,26 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     }
 
     /// Says to a gateway who calls.
-    fn assert_identity(&self, patch: &mut Patch<'_, '_>, settings: &Settings) {
+    fn assert_identity(&self, patch: &mut Patch<'_, '_>, view: View<'_>) {
         if let Some(policy) = self.policy
             && let Some(gateway) = policy.gateway()
         {
             let who = (&policy.speaker, gateway);
-            let is_trusted = self.receiver().is_trusted(&settings.proxy.trusted_peers);
-            gateway_identity::assert(patch, self.request, settings, who, is_trusted);
+            let trusted = &view.settings.proxy.trusted_peers;
+            let is_trusted = self.receiver().is_trusted(trusted);
+            gateway_identity::assert(patch, self.request, view, who, is_trusted);
         }
     }
 
     /// Says who has diverted the call.
-    fn tell_diversions(&self, patch: &mut Patch<'_, '_>, settings: &DiversionSettings) {
+    fn tell_diversions(&self, patch: &mut Patch<'_, '_>, settings: &Settings) {
         let diversions = self.policy.and_then(|policy| policy.diversions.as_ref());
         if let Some(diversions) = diversions {
-            diversion_headers::write(patch, self.request, diversions.path(), settings.headers);
+            let headers = settings.proxy.diversions.headers;
+            // What an untrusted sender says about the history of the call is removed, and not continued.
+            let is_believed = self.sender().is_trusted(&settings.proxy.trusted_peers);
+            let path = diversions.path();
+            diversion_headers::write(patch, self.request, path, headers, is_believed);
         }
     }
 

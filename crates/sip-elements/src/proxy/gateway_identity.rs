@@ -1,7 +1,8 @@
 //! The header field that says to a gateway who calls (RFC 3325 section 5).
 
 use super::identity_headers::asks_for_privacy;
-use crate::Settings;
+use crate::View;
+use crate::domains::address_of_record;
 use sip_message::{HeaderName, Host, Message, NameAddr, Patch, Scheme, Uri};
 use sip_routing::gateway::{Caller, Gateway, IdentityHeader};
 
@@ -29,7 +30,7 @@ const IDENTITIES: [HeaderName; 3] = [
 pub(super) fn assert(
     patch: &mut Patch<'_, '_>,
     request: &Message<'_>,
-    settings: &Settings,
+    view: View<'_>,
     (speaker, gateway): (&Speaker, &Gateway),
     is_trusted: bool,
 ) {
@@ -48,8 +49,8 @@ pub(super) fn assert(
     let Some(name) = name.filter(|_| is_trusted || !is_private) else {
         return;
     };
-    let caller = caller(request, speaker);
-    let own = settings.domains.default_name();
+    let caller = caller(request, view, speaker);
+    let own = view.settings.domains.default_name();
     let mut value = Vec::with_capacity(96);
     let plan = &rewriting.plan;
     if rewriting
@@ -60,14 +61,20 @@ pub(super) fn assert(
     }
 }
 
-/// The proven identity of the caller. A subscriber has one, so that it need not name the one that it prefers (P-Preferred-Identity).
-fn caller<'c>(request: &'c Message<'_>, speaker: &'c Speaker) -> Option<Caller<'c>> {
+/// The proven identity of the caller.
+fn caller<'c>(
+    request: &'c Message<'_>,
+    view: View<'_>,
+    speaker: &'c Speaker,
+) -> Option<Caller<'c>> {
     match speaker {
         Speaker::Subscriber(address) => {
             let at = address.iter().rposition(|octet| *octet == b'@')?;
+            let domain = address.get(at + 1..)?;
+            let user = preferred(request, view, (address, domain));
             Some(Caller {
-                user: address.get(..at)?,
-                domain: address.get(at + 1..)?,
+                user: user.or(address.get(..at))?,
+                domain,
             })
         }
         Speaker::Peer => {
@@ -77,6 +84,31 @@ fn caller<'c>(request: &'c Message<'_>, speaker: &'c Speaker) -> Option<Caller<'
         }
         Speaker::Unknown => None,
     }
+}
+
+/// The user that a subscriber prefers to be known as (P-Preferred-Identity), if it is an alias of the subscriber.
+fn preferred<'c>(
+    request: &'c Message<'_>,
+    view: View<'_>,
+    (subscriber, domain): (&[u8], &[u8]),
+) -> Option<&'c [u8]> {
+    let aliases = &view.shared.services.aliases;
+    if aliases.is_empty() {
+        return None;
+    }
+    let mut values = request.values(HeaderName::PPreferredIdentity);
+    values.find_map(|value| {
+        let uri = NameAddr::parse(value)?.uri()?;
+        let address = match uri.scheme {
+            Scheme::Sip | Scheme::Sips => {
+                address_of_record(&uri, view.settings.domains.claimed_name(&uri)?)?
+            }
+            Scheme::Tel => [uri.user?, b"@", domain].concat().into(),
+            Scheme::Other(_) => return None,
+        };
+        let owner = aliases.find(&address)?;
+        uri.user.filter(|_| *owner == *subscriber)
+    })
 }
 
 /// The caller that a trusted peer names. An anonymous URI names none (RFC 3323 section 4.1).

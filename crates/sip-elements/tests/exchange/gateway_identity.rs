@@ -161,6 +161,59 @@ fn a_subscriber_is_asserted_as_itself_whatever_it_claims() {
 }
 
 #[test]
+fn a_subscriber_may_prefer_one_of_its_own_aliases() {
+    let named = "<sip:+4930777@example.org;user=phone>";
+    let trunk = "<sip:+4930123400@example.org;user=phone>";
+    for (preferred, expected) in [
+        ("<sip:+4930777@example.org>", named),
+        ("<tel:+4930777>", named),
+        ("<sip:+4930888@example.org>, <tel:+4930777>", named),
+        ("<sip:+4930777@elsewhere.example>", trunk),
+        ("<sip:+4930888@example.org>", trunk),
+        ("<tel:+4930999>", trunk),
+        ("\"open <tel:+4930777>", trunk),
+    ] {
+        let mut node = node();
+        let aliases = &node.bench.shared.services.aliases;
+        assert!(aliases.set(b"+4930777", b"", Some(b"alice@example.org")));
+        assert!(aliases.set(b"+4930888", b"", Some(b"bob@example.org")));
+        let (_, copy) = node.call_with(&format!("P-Preferred-Identity: {preferred}\n"));
+        assert_eq!(
+            header(&copy, "P-Asserted-Identity"),
+            [expected],
+            "{preferred}"
+        );
+        assert_eq!(self::named(&copy), "A", "{copy}");
+    }
+}
+
+#[test]
+fn a_forwarded_call_is_asserted_as_the_subscriber_who_forwards_it() {
+    use sip_elements::services::CallForwarding;
+    for header_fields in ["", ASSERTED] {
+        let mut node = node();
+        let forwarding = CallForwarding {
+            always: Some(NUMBER.as_bytes().into()),
+            ..CallForwarding::default()
+        };
+        let forwardings = &node.bench.shared.services.forwardings;
+        let user = b"030123456";
+        assert!(forwardings.set(user, b"example.org", Some(forwarding)));
+        let called = "sip:030123456@example.org";
+        let call = request("INVITE", called, AS_STRANGER, "s1", header_fields);
+        let (to, copy) = node.bench.receive(STRANGER, &call).pop().expect("a copy");
+        assert_eq!(to.to_string(), GW_A, "{copy}");
+        let identity = "<sip:+4930123456@example.org;user=phone>";
+        assert_eq!(header(&copy, "P-Asserted-Identity"), [identity]);
+        assert_eq!(copy.matches("+4940111222").count(), 0, "{copy}");
+        assert!(
+            copy.contains("Diversion: <sip:030123456@example.org>"),
+            "{copy}"
+        );
+    }
+}
+
+#[test]
 fn a_trusted_peer_is_believed_and_its_identity_gets_the_form_of_the_gateway() {
     for (from, extra, expected) in [
         (
