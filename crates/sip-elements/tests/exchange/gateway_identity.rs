@@ -421,7 +421,7 @@ fn inside_a_call_a_trusted_gateway_is_still_believed_also_after_a_restart() {
         Record::Dialog { state, .. } => state,
         _ => None,
     });
-    let saved = saved.last().expect("the dialog");
+    let saved = saved.next_back().expect("the dialog");
     let passed = pass_in_dialog(&mut node, &answered, &invite);
     assert_eq!(passed, ("APRDH".into(), "APRDH".into()));
     let mut node = routed_with(persistent(), declared());
