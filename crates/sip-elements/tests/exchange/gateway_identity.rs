@@ -417,15 +417,16 @@ fn inside_a_call_a_trusted_gateway_is_still_believed_also_after_a_restart() {
     let mut node = routed_with(persistent(), declared());
     let (answered, invite) = talking(&mut node);
     let saved = node.bench.output.drain_records();
-    let saved = saved.filter_map(|record| match record {
+    let states = saved.filter_map(|record| match record {
         Record::Dialog { state, .. } => state,
         _ => None,
     });
-    let saved = saved.next_back().expect("the dialog");
+    let saved: Vec<_> = states.collect();
+    let saved = saved.last().expect("the dialog");
     let passed = pass_in_dialog(&mut node, &answered, &invite);
     assert_eq!(passed, ("APRDH".into(), "APRDH".into()));
     let mut node = routed_with(persistent(), declared());
-    assert!(node.bench.exchange.restore(node.bench.now, &saved));
+    assert!(node.bench.exchange.restore(node.bench.now, saved));
     let passed = pass_in_dialog(&mut node, &answered, &invite);
     assert_eq!(passed, ("APRDH".into(), "APRDH".into()));
 }
