@@ -57,6 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         nonces: Nonces::new((1, 2), PLACES),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: DeadTargets::default(),
+        services: sip_elements::services::Services::default(),
         hasher: KeyHasher::new((3, 4)),
     });
     let mut now = Time::from_unix_seconds(1_800_000_000);
