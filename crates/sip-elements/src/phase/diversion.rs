@@ -6,23 +6,22 @@
 //! trust and its credentials open nothing.
 
 use super::policy::{self, Ruling};
+use crate::WorkerParts;
 use crate::identity::Identity;
 use crate::metrics::Refused;
 use crate::proxy::Onward;
 use crate::routing::Routing;
 use crate::routing::failure::Failure;
-use crate::{Settings, WorkerParts};
-use sip_message::{HeaderName, Message, Patch, Scheme, Uri};
+use sip_message::{HeaderName, Message, Scheme, Uri};
 use sip_routing::rule::Facts;
-use sip_transport::{Flow, Protocol};
+use sip_transport::{ListenerId, Protocol};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A call that is diverted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Diverted<'d, 'm> {
     /// The INVITE as received.
     pub(crate) request: &'d Message<'m>,
-    /// Where it came from.
-    pub(crate) source: Flow,
     /// The subscriber that diverts it (`user@domain`).
     pub(crate) by: &'d [u8],
     /// The URI that it is diverted to.
@@ -36,7 +35,6 @@ pub(crate) struct Diverted<'d, 'm> {
 pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Result<Onward, Failure> {
     let Diverted {
         request,
-        source,
         by,
         target,
     } = diverted;
@@ -52,7 +50,7 @@ pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Resul
     }
     let bytes = as_own_call(request, by, target);
     let request = Message::parse(&bytes).map_err(|_| Failure::NotDiverted)?;
-    let facts = facts(parts.settings, &request, source);
+    let facts = facts(&request);
     let ruling = Ruling::first(&parts.settings.policy, &facts);
     if ruling.is_answered() {
         parts.metrics.refused(Refused::Diversion);
@@ -72,29 +70,44 @@ pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Resul
     })
 }
 
-/// The INVITE as the subscriber would send it to the target, for rules and prefixes only.
+/// The INVITE as the subscriber would send it to the target, for rules and prefixes only. No other header field of the caller is in it: a
+/// rule must not believe them of the subscriber.
 fn as_own_call(request: &Message<'_>, by: &[u8], target: &[u8]) -> Vec<u8> {
-    let from = request.from();
-    let tag = from.and_then(|from| from.tag()).unwrap_or_default();
-    let mut patch = Patch::new(request);
-    patch.request_uri(target).remove(HeaderName::Route);
-    patch.replace_with(HeaderName::From, |into| {
-        for part in [b"<sip:", by, b">;tag=", tag] {
-            into.extend_from_slice(part);
+    let tag = request.from().and_then(|from| from.tag());
+    let mut own = Vec::with_capacity(512);
+    for part in [
+        b"INVITE ",
+        target,
+        b" SIP/2.0\r\nFrom: <sip:",
+        by,
+        b">;tag=",
+        tag.unwrap_or_default(),
+    ] {
+        own.extend_from_slice(part);
+    }
+    let kept: [(HeaderName, &[u8]); 4] = [
+        (HeaderName::Via, b"\r\nVia: "),
+        (HeaderName::To, b"\r\nTo: "),
+        (HeaderName::CallId, b"\r\nCall-ID: "),
+        (HeaderName::CSeq, b"\r\nCSeq: "),
+    ];
+    for (name, start) in kept {
+        if let Some(value) = request.header(name) {
+            own.extend_from_slice(start);
+            own.extend_from_slice(value);
         }
-    });
-    let mut bytes = Vec::new();
-    patch.write(&mut bytes);
-    bytes
+    }
+    own.extend_from_slice(b"\r\n\r\n");
+    own
 }
 
-/// What rules know about a diverted call. It comes from this server, so no network of a trunk or a customer matches.
-fn facts<'f, 'm>(settings: &Settings, request: &'f Message<'m>, source: Flow) -> Facts<'f, 'm> {
-    let listener = settings.listeners.get(usize::from(source.listener.0));
+/// What rules know about a diverted call. It comes from no network and arrives on no listener, so that no rule for a trunk or a customer
+/// matches.
+const fn facts<'f, 'm>(request: &'f Message<'m>) -> Facts<'f, 'm> {
     Facts {
         request,
-        source: listener.map_or(source.remote.ip(), |listener| listener.address.ip()),
-        listener: source.listener,
-        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        listener: ListenerId(u16::MAX),
+        protocol: Protocol::Udp,
     }
 }

@@ -11,9 +11,9 @@ use crate::proxy::{CallPolicy, GatewayRoute, Onward, Speaker};
 use crate::routing::failure::Failure;
 use crate::routing::{NextHop, Routing, Target};
 use crate::{Settings, WorkerParts};
-use sip_message::{Message, Method, Patch, Uri, home_hash};
+use sip_message::{Message, Method, Patch, Scheme, Uri, home_hash};
 use sip_routing::Policy;
-use sip_routing::gateway::Group;
+use sip_routing::gateway::{Group, TriedSet};
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
 use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
 use sip_transport::selection::Destination;
@@ -247,8 +247,12 @@ pub(crate) fn find(
         is_trusted: rule.authentication() == Some(Authentication::Trust),
         ..CallPolicy::default()
     };
-    if rule.limit().is_some() || !rule.header_edits().is_empty() {
-        policy.rule = Some((Arc::clone(ruling.policy), rule.number()));
+    let ruled = || Some((Arc::clone(ruling.policy), rule.number()));
+    if !rule.header_edits().is_empty() {
+        policy.rule = ruled();
+    }
+    if rule.limit().is_some() {
+        policy.limited_by = ruled();
     }
     let groups = match rule.decision() {
         Decision::Group(reference) => {
@@ -272,8 +276,9 @@ pub(crate) fn find(
             refuse_outsiders(parts, routing, identity, ruling)?;
             let group = ruling.policy.gateways.group(&reference.name);
             let call_hash = home_hash(request.call_id().unwrap_or_default());
-            let gateway = group.and_then(|group| group.first(call_hash, parts.now));
-            let gateway = gateway.ok_or(NO_GATEWAY)?;
+            let gateway =
+                group.and_then(|group| group.first(call_hash, TriedSet::default(), parts.now));
+            let (_, gateway) = gateway.ok_or(NO_GATEWAY)?;
             return Ok(without_state(gateway.destination(), &edited, policy));
         }
         Decision::Local | Decision::Refuse(_) | Decision::Redirect(_) => {
@@ -292,7 +297,11 @@ pub(crate) fn find(
         policy.speaker = speaker(identity);
     }
     let call_id = request.call_id().unwrap_or_default();
-    policy.route = Some(GatewayRoute::new(groups, call_id, edited));
+    let uri = match identity {
+        Identity::Peer => edited,
+        _ => without_parameters_of_number(&edited),
+    };
+    policy.route = Some(GatewayRoute::new(groups, call_id, uri));
     Ok(Onward::new(Vec::new(), policy))
 }
 
@@ -307,6 +316,39 @@ fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> O
         ..policy
     };
     Onward::new(vec![target], policy)
+}
+
+/// The URI without the parameters of its telephone number, except the context (RFC 3966 section 5.1.5). Rules and prefixes do not see
+/// them, but carriers may route by them (`rn` of RFC 4694, `tgrp` of RFC 4904), so only trusted peers may send them.
+fn without_parameters_of_number(uri: &[u8]) -> Box<[u8]> {
+    let scheme = uri
+        .iter()
+        .position(|octet| *octet == b':')
+        .map_or(0, |at| at + 1);
+    let (head, rest) = uri.split_at(scheme);
+    let end = match Uri::parse(uri).map(|uri| uri.scheme) {
+        Some(Scheme::Sip | Scheme::Sips) => rest.iter().position(|octet| *octet == b'@'),
+        Some(Scheme::Tel) => Some(rest.len()),
+        _ => None,
+    };
+    let Some((number, host)) = end.and_then(|end| rest.split_at_checked(end)) else {
+        return uri.into();
+    };
+    let mut plain = head.to_vec();
+    for (part, index) in number.split(|octet| *octet == b';').zip(0..) {
+        let name = part
+            .split(|octet| *octet == b'=')
+            .next()
+            .unwrap_or_default();
+        if index == 0 || name.eq_ignore_ascii_case(b"phone-context") {
+            if index > 0 {
+                plain.push(b';');
+            }
+            plain.extend_from_slice(part);
+        }
+    }
+    plain.extend_from_slice(host);
+    plain.into()
 }
 
 fn speaker(identity: &Identity) -> Speaker {
@@ -393,7 +435,7 @@ pub(crate) fn admit_diverted(
     ruling: Ruling<'_>,
 ) -> Result<Option<Permits>, Failure> {
     let limits = &ruling.policy.limits;
-    if limits.is_unlimited() {
+    if limits.is_unlimited() || ruling.rule.is_some_and(Rule::is_exempt) {
         return Ok(None);
     }
     let rule = ruling.limit().map(AsRef::as_ref);

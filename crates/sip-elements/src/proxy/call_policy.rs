@@ -8,6 +8,7 @@ use super::places::Places;
 use crate::routing::Target;
 use sip_routing::Policy;
 use sip_routing::gateway::Gateway;
+use sip_routing::limit::EXEMPT;
 use sip_routing::limit::Permits;
 use sip_routing::rule::Rule;
 use sip_transport::Time;
@@ -30,6 +31,8 @@ pub(crate) struct CallPolicy {
     pub(crate) route: Option<GatewayRoute>,
     /// The rule that decided, by its number in the rules of this policy. `None` if nothing of it is needed any more.
     pub(crate) rule: Option<(Arc<Policy>, usize)>,
+    /// The rule whose limit holds for the call of its sender, or that exempts it. A diversion does not change it.
+    pub(crate) limited_by: Option<(Arc<Policy>, usize)>,
     /// Who the call is for, if the callee may divert it.
     pub(crate) diversions: Option<Diversions>,
     /// The sender is trusted, and so is the identity that it asserts.
@@ -54,10 +57,14 @@ impl CallPolicy {
         self.route.as_ref()?.gateway()
     }
 
-    /// The name of the limit of the rule that decided; empty if there is none.
+    /// The name of the limit of the rule that decided about the sender's call; empty if there is none.
     pub(super) fn limit(&self) -> &str {
-        let rule = self.rule.as_ref();
-        rule.map_or("", |(policy, number)| limit_of(policy, *number))
+        limit_of(self.limited_by.as_ref())
+    }
+
+    /// Whether its rule exempts the sender's call from limits.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.limit() == EXEMPT
     }
 
     /// Handles a 2xx to an INVITE in this branch. Returns what its dialog holds from now on.
@@ -66,19 +73,17 @@ impl CallPolicy {
         let diversions = self.diversions.as_mut();
         let diverters = diversions.map(|it| it.answered(branch)).unwrap_or_default();
         // A borrow of the rule alone: the route is changed beside it.
-        let rule = self.rule.as_ref();
-        let limit = rule.map_or("", |(policy, number)| limit_of(policy, *number));
-        let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
+        let limit = limit_of(self.limited_by.as_ref());
         let texts = Diverter::text_of(&diverters);
         let route = self.route.as_mut();
         let gateway = route.and_then(|route| route.answered(branch, status, now));
         let (place, gateway) = gateway.unzip();
         // A restart must not count a call that its rule has exempted from the limits.
-        let exempt = || rule.is_some_and(Rule::is_exempt).then(Places::default);
+        let is_noted = limit == EXEMPT || !diverters.is_empty();
+        let places = Places::new(permits, place);
+        let places = places.or_else(|| is_noted.then(Places::default))?;
         Some(Holding {
-            places: Places::new(permits, place)
-                .or_else(exempt)?
-                .with_diverters(diverters),
+            places: places.with_diverters(diverters),
             gateway: gateway.map_or("", |gateway| gateway.name()),
             limit,
             diverters: texts,
@@ -86,8 +91,8 @@ impl CallPolicy {
     }
 }
 
-fn limit_of(policy: &Policy, rule: usize) -> &str {
-    let rule = policy.rules.get(rule);
+fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> &str {
+    let rule = rule.and_then(|(policy, number)| policy.rules.get(*number));
     let limit = rule.and_then(Rule::limit);
     limit.map_or("", |limit| &*limit.name)
 }
@@ -162,6 +167,7 @@ impl CallPolicy {
 
     const fn is_needed(&self) -> bool {
         let holds = self.permits.is_some() || self.route.is_some() || self.rule.is_some();
+        let holds = holds || self.limited_by.is_some();
         holds || self.diversions.is_some() || self.is_trusted || self.is_stateless
     }
 }

@@ -77,7 +77,6 @@ pub(super) struct Diverter {
     by: Box<[u8]>,
     /// The name of the limit of its rule; empty if there is none.
     limit: Box<str>,
-    #[expect(dead_code, reason = "the places are given back when they are dropped")]
     permits: Permits,
 }
 
@@ -91,6 +90,12 @@ impl Diverter {
             }
         }
         text
+    }
+
+    /// Moves its places to the limits that apply now.
+    pub(super) fn recount(&mut self, limits: &Limits) {
+        let rule = limits.named(&self.limit).map(AsRef::as_ref);
+        self.permits = limits.restore_diverted(&self.by, rule);
     }
 
     /// Those in [`Diverter::text_of`], with places for them even if there are too many calls.
@@ -209,6 +214,13 @@ impl Diversions {
         callee.forwarding.as_deref().filter(|_| !self.is_closed)
     }
 
+    /// Moves the places of those who have diverted the call to the limits that apply now.
+    pub(super) fn recount(&mut self, limits: &Limits) {
+        for diverter in self.diverters.iter_mut().flatten() {
+            diverter.recount(limits);
+        }
+    }
+
     /// Takes the next diversion, after everything else has failed. What a phone of the callee wants comes before call forwarding, and that
     /// before other contacts of an earlier redirection.
     fn next(&mut self) -> Option<Diversion> {
@@ -305,7 +317,6 @@ impl Context {
         let settings = scope.parts.settings;
         let earlier = request.values(HeaderName::Diversion).count();
         let first_branch = self.branches.len().min(usize::from(u8::MAX)) as u8;
-        let source = self.source;
         let Some(diversions) = self.diversions_mut() else {
             return Ok(false);
         };
@@ -314,7 +325,6 @@ impl Context {
         }
         let diverted = diversion::Diverted {
             request,
-            source,
             by: &diversion.by,
             target: &diversion.target,
         };
@@ -344,7 +354,9 @@ impl Context {
         if let Some(policy) = self.policy.as_deref_mut() {
             policy.route = found.route;
             policy.rule = found.rule;
-            policy.speaker = found.speaker;
+            policy.speaker = found.speaker.diverting();
+            // They are for the gateway of the targets that have failed.
+            policy.authorization = None;
         }
         self.targets = super::in_order(onward.targets, settings);
         Ok(goes_to_gateways || !self.targets.is_empty())

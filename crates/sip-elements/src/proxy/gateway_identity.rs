@@ -11,11 +11,23 @@ use sip_routing::gateway::{Caller, Gateway, IdentityHeader};
 pub(crate) enum Speaker {
     /// It is this subscriber (`user@domain`).
     Subscriber(Box<[u8]>),
+    /// This subscriber diverts the call.
+    Diverter(Box<[u8]>),
     /// It is a trusted peer, which is believed.
     Peer,
     /// Nothing is proven.
     #[default]
     Unknown,
+}
+
+impl Speaker {
+    /// The same for a call that the subscriber diverts. What the request says about identities is not its word.
+    pub(super) fn diverting(self) -> Self {
+        match self {
+            Self::Subscriber(address) => Self::Diverter(address),
+            other => other,
+        }
+    }
 }
 
 /// Header fields of which a gateway gets one at most.
@@ -68,10 +80,12 @@ fn caller<'c>(
     speaker: &'c Speaker,
 ) -> Option<Caller<'c>> {
     match speaker {
-        Speaker::Subscriber(address) => {
+        Speaker::Subscriber(address) | Speaker::Diverter(address) => {
             let at = address.iter().rposition(|octet| *octet == b'@')?;
             let domain = address.get(at + 1..)?;
-            let user = preferred(request, view, (address, domain));
+            let is_own = matches!(speaker, Speaker::Subscriber(_));
+            let user = is_own.then(|| preferred(request, view, (address, domain)));
+            let user = user.flatten();
             Some(Caller {
                 user: user.or(address.get(..at))?,
                 domain,

@@ -10,7 +10,7 @@ use super::identity_headers::Trust;
 use crate::routing::failure::Failure;
 use crate::routing::target::{NextHop, Target};
 use sip_message::{Message, Scheme, Uri, home_hash};
-use sip_routing::gateway::{Choice, Gateway, Group, NoRates, Outcome, Place, TriedSet};
+use sip_routing::gateway::{Gateway, Group, NoRates, Outcome, Place, TriedSet};
 use sip_transport::Time;
 use sip_transport::selection::Destination;
 use smallvec::SmallVec;
@@ -78,27 +78,27 @@ impl GatewayRoute {
         }
     }
 
-    /// Chooses the next gateway. Branches from `first_branch` on belong to it.
-    fn choose(&mut self, now: Time, first_branch: u8) -> Option<Target> {
+    /// Chooses the next gateway. Branches from `first_branch` on belong to it. Only calls take a place and a part of its rate.
+    fn choose(&mut self, now: Time, first_branch: u8, is_call: bool) -> Option<Target> {
         while let Some(group) = self.groups.last() {
-            let choice = group.choose(self.call_hash, self.tried, now, &mut NoRates);
-            let Some(choice) = choice else {
+            let choice = if is_call {
+                let choice = group.choose(self.call_hash, self.tried, now, &mut NoRates);
+                choice.map(|it| (it.member, it.gateway, Some(it.place)))
+            } else {
+                let choice = group.first(self.call_hash, self.tried, now);
+                choice.map(|(member, gateway)| (member, gateway, None))
+            };
+            let Some((member, gateway, place)) = choice else {
                 self.leave_group();
                 continue;
             };
-            let Choice {
-                member,
-                gateway,
-                place,
-                ..
-            } = choice;
             let gateway = Arc::clone(gateway);
             self.tried.insert(member);
             let target = target(&self.uri, &gateway);
             self.attempts.push(Attempt {
                 gateway,
                 first_branch,
-                place: Some(place),
+                place,
                 since: now,
                 has_rung: false,
                 is_reported: false,
@@ -114,16 +114,21 @@ impl GatewayRoute {
     /// Continues with the next group. A gateway that was tried as a member of another group is not tried again.
     fn leave_group(&mut self) {
         self.groups.pop();
-        self.tried = TriedSet::default();
-        let Some(group) = self.groups.last() else {
-            return;
-        };
+        if let Some(group) = self.groups.last() {
+            self.tried = self.tried_in(group);
+        }
+    }
+
+    /// The members of a group that were tried as members of another one.
+    fn tried_in(&self, group: &Group) -> TriedSet {
+        let mut tried = TriedSet::default();
         for ((gateway, _, _), number) in group.members().zip(0..) {
             let is_same = |attempt: &Attempt| Arc::ptr_eq(&attempt.gateway, gateway);
             if self.attempts.iter().any(is_same) {
-                self.tried.insert(number);
+                tried.insert(number);
             }
         }
+        tried
     }
 
     /// Whether another gateway would take the request if the present one failed with this outcome.
@@ -134,8 +139,8 @@ impl GatewayRoute {
         let rules = attempt.gateway.failover();
         let untried = || {
             let (next, others) = self.groups.split_last()?;
-            let none = TriedSet::default();
-            let in_others = |group: &Arc<Group>| group.has_next(self.call_hash, none, now);
+            let in_others =
+                |group: &Arc<Group>| group.has_next(self.call_hash, self.tried_in(group), now);
             let is_found = next.has_next(self.call_hash, self.tried, now);
             Some(is_found || others.iter().any(in_others))
         };
@@ -285,14 +290,10 @@ impl Context {
             return false;
         }
         let failed = route.attempts.last().map(|it| Arc::clone(&it.gateway));
-        let Some(target) = route.choose(scope.parts.now, first_branch) else {
+        let Some(target) = route.choose(scope.parts.now, first_branch, is_invite) else {
             self.note_failure(Failure::NoGateway);
             return false;
         };
-        if !is_invite && let Some(attempt) = route.trying_mut() {
-            // Only calls count.
-            attempt.place = None;
-        }
         if let Some((gateway, outcome)) = failed.zip(reason) {
             gateway.failed_over(outcome);
         }

@@ -53,21 +53,20 @@ impl Places {
     /// many calls.
     pub(super) fn restored(policy: &Policy, dialog: &Dialog) -> Option<Self> {
         let gateway = name(dialog, Text::Gateway).and_then(|name| policy.gateways.gateway(name));
-        let limits = Some(&policy.limits);
-        let limits = limits.filter(|limits| !limits.is_unlimited() && !is_exempt(dialog));
-        let permits = limits.map(|limits| limits.restore(&call(limits, dialog)));
+        let limits = Some(&policy.limits).filter(|limits| !limits.is_unlimited());
         let diverters =
             limits.map(|limits| Diverter::restored(limits, dialog.text(Text::Diverters)));
-        let places = Self::new(permits, gateway.map(|gateway| gateway.occupy()))?;
-        Some(places.with_diverters(diverters.unwrap_or_default()))
+        let diverters = diverters.unwrap_or_default();
+        let limits = limits.filter(|_| !is_exempt(dialog));
+        let permits = limits.map(|limits| limits.restore(&call(limits, dialog)));
+        let places = Self::new(permits, gateway.map(|gateway| gateway.occupy()));
+        let places = places.or_else(|| (!diverters.is_empty()).then(Self::default))?;
+        Some(places.with_diverters(diverters))
     }
 
     /// Moves the places of a dialog in limits to those that apply now. Places that two dialogs share, because two callees have accepted one
     /// INVITE, stay as they are.
     pub(super) fn recount(policy: &Policy, dialog: &mut Dialog) {
-        if is_exempt(dialog) {
-            return;
-        }
         let Some(mut held) = dialog.take_held() else {
             if let Some(places) = Self::restored(policy, dialog) {
                 places.pass_to(dialog);
@@ -76,6 +75,13 @@ impl Places {
         };
         let places = Arc::get_mut(&mut held).map(|held| held as &mut dyn Any);
         if let Some(places) = places.and_then(<dyn Any>::downcast_mut::<Self>) {
+            for diverter in &mut places.diverters {
+                diverter.recount(&policy.limits);
+            }
+            if is_exempt(dialog) {
+                dialog.hold(held);
+                return;
+            }
             let call = call(&policy.limits, dialog);
             let limits = places.limits.get_or_insert_default();
             policy.limits.recount(limits, &call);

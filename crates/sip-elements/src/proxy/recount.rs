@@ -15,7 +15,6 @@ use super::places::Places;
 use crate::{Settings, WorkerParts};
 use sip_dialog::{Dialog, DialogId, Dialogs, Text};
 use sip_routing::limit::{Call, Permits};
-use sip_routing::rule::Rule;
 use sip_transport::{Flow, Time};
 
 /// Slots that are looked at in one step.
@@ -129,7 +128,10 @@ impl Onward {
             return;
         }
         let policy = self.policy.get_or_insert_default();
-        if policy.rule().is_some_and(Rule::is_exempt) {
+        if let Some(diversions) = &mut policy.diversions {
+            diversions.recount(limits);
+        }
+        if policy.is_exempt() {
             return;
         }
         let mut permits = policy.permits.take();

@@ -46,11 +46,12 @@ impl Group {
         }
     }
 
-    /// The member that a request without a transaction goes to. It takes no place and counts nothing. Copies of a request go to the same
-    /// member while the states of the gateways are the same, if the algorithm chooses by the call alone ([`Algorithm::is_by_call`]).
-    pub fn first(&self, call_hash: u64, now: Time) -> Option<&Arc<Gateway>> {
-        let (number, _) = self.next(call_hash, TriedSet::default(), now)?;
-        Some(&self.members.get(number)?.gateway)
+    /// The member that a request goes to which is no call, after it has tried some: its number, and the gateway. It takes no place and
+    /// counts nothing. Copies of a request go to the same member while the states of the gateways are the same, if the algorithm chooses
+    /// by the call alone ([`Algorithm::is_by_call`]).
+    pub fn first(&self, call_hash: u64, tried: TriedSet, now: Time) -> Option<(u8, &Arc<Gateway>)> {
+        let (number, _) = self.next(call_hash, tried, now)?;
+        Some((number as u8, &self.members.get(number)?.gateway))
     }
 
     /// Whether the call would find a member after it has tried some. Rates are not asked.

@@ -10,7 +10,6 @@ pub const MAX_DIGITS: usize = 32;
 pub(super) const MAX_KEY_DIGITS: u32 = 15;
 
 const SYMBOLS: [u8; 16] = *b"0123456789*#ABCD";
-const HASH: u8 = 11;
 /// What a byte of a number is, above the digits.
 const SEPARATOR: u8 = 16;
 const ESCAPE: u8 = 17;
@@ -33,6 +32,17 @@ const fn classes() -> [u8; 256] {
     classes[b'%' as usize] = ESCAPE;
     classes[b';' as usize] = END;
     classes
+}
+
+/// The octet that an escape stands for, and what follows it.
+fn unescaped(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (hexadecimal, rest) = text.split_at_checked(2)?;
+    let [high, low] = *hexadecimal else {
+        return None;
+    };
+    let digit = |octet: u8| char::from(octet).to_digit(16);
+    let octet = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+    Some((octet, rest))
 }
 
 fn class(byte: u8) -> u8 {
@@ -59,8 +69,14 @@ impl Digits {
                 SEPARATOR => {}
                 END => break,
                 ESCAPE => {
-                    rest = after.strip_prefix(b"23")?;
-                    digits.push(HASH);
+                    let (octet, behind) = unescaped(after)?;
+                    rest = behind;
+                    match class(octet) {
+                        SEPARATOR => {}
+                        digit if digit < SEPARATOR => digits.push(digit),
+                        _ if octet == b'+' && digits.length == 0 => {}
+                        _ => return None,
+                    }
                 }
                 OTHER => return None,
                 digit => digits.push(digit),
@@ -182,6 +198,8 @@ mod tests {
             ("*21#", "*21#"),
             ("*21%23", "*21#"),
             ("d018", "D018"),
+            ("%2a21", "*21"),
+            ("%2B49%2D30", "4930"),
         ] {
             assert_eq!(digits(number).as_deref(), Some(expected), "{number}");
         }
@@ -192,8 +210,8 @@ mod tests {
     #[test]
     fn a_name_is_no_number() {
         for name in [
-            "", "+", "-", ";ext=1", "alice", "dave", "49x", "4930 1", "++49", "4+9", "%2a21", "%2",
-            "%", "٣",
+            "", "+", "-", ";ext=1", "alice", "dave", "49x", "4930 1", "++49", "4+9", "4%2B9",
+            "%65", "%2", "%", "٣",
         ] {
             assert_eq!(digits(name), None, "{name}");
         }
