@@ -8,8 +8,9 @@ use crate::routed::{
 use sip_elements::metrics::{DiversionCause, Refused};
 use sip_elements::services::{CallForwarding, NoAnswer};
 use sip_elements::{Foreign, Record, Redirects};
+use sip_message::digest::Credential;
 use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description};
-use sip_routing::rule::{RefusalDescription, RuleDescription};
+use sip_routing::rule::{HeaderDescription, RefusalDescription, RuleDescription};
 use sip_transport::IpNet;
 use std::time::Duration;
 
@@ -758,4 +759,101 @@ fn phones_that_redirect_to_each_other_make_no_loop() {
         .filter(|(_, text)| !text.starts_with("ACK "))
         .collect();
     assert_eq!(caller_got(&sent), 482);
+}
+
+#[test]
+fn the_credentials_of_a_gateway_do_not_follow_a_redirection() {
+    let mut gateways = three_gateways();
+    gateways.gateways[0].credential = Some(Credential {
+        realm: None,
+        username: "trunk".into(),
+        password: "secret".into(),
+    });
+    let mut settings = settings();
+    settings.challenge.clear();
+    settings.proxy.diversions.redirects = Redirects::Recurse;
+    let declared = Declared {
+        gateways,
+        rules: vec![to_group("only-a")],
+        ..Declared::default()
+    };
+    let mut node = routed_with(settings, declared);
+    register_at(&mut node, "bob", BOB);
+    register_at(&mut node, "carol", CAROL);
+    let contacts = format!("<{NUMBER}>;q=1, <sip:carol@example.org>;q=0.5");
+    let first = redirected(&mut node, &contacts);
+    assert_eq!(to(&first), [GW_A]);
+    let challenge = "407 Proxy Authentication Required\n\
+                     Proxy-Authenticate: Digest realm=\"carrier\", nonce=\"n1\", qop=\"auth\"";
+    let again = node.reply(&first[0], challenge);
+    assert_eq!(to(&again), [GW_A]);
+    assert!(again[0].1.contains("username=\"trunk\""), "{again:#?}");
+    let next = node.reply(&again[0], "404 Not Found");
+    assert_eq!(to(&next), [CAROL]);
+    assert!(!next[0].1.contains("Authorization"), "{next:#?}");
+}
+
+#[test]
+fn a_rule_for_a_listener_or_a_header_field_does_not_decide_about_a_forwarded_call() {
+    let trunk = |name: &str| RuleDescription {
+        name: name.into(),
+        domain: Some(vec!["elsewhere.example".into()]),
+        group: Some("pstn".into()),
+        authenticate: Some(sip_routing::rule::Authentication::Trust),
+        ..RuleDescription::default()
+    };
+    let of_listener = RuleDescription {
+        listener: Some(vec!["udp:192.0.2.1:5060".into()]),
+        ..trunk("listener")
+    };
+    let of_source = RuleDescription {
+        source: Some(vec!["192.0.2.0/24".into()]),
+        ..trunk("source")
+    };
+    let of_header = RuleDescription {
+        header: Some(vec![HeaderDescription {
+            name: "X-Customer".into(),
+            value: Some("gold".into()),
+        }]),
+        ..trunk("header")
+    };
+    for rule in [of_listener, of_source, of_header] {
+        let mut node = with_gateways(Description::default(), vec![rule]);
+        forward(&node, "bob", always("sip:x@elsewhere.example"));
+        let invite = request("INVITE", AS_BOB, STRANGER, "i1", "X-Customer: gold\n");
+        let mut sent = named(node.bench.receive(ALICE, &invite));
+        sent.retain(|(_, text)| !text.starts_with("SIP/2.0 100 "));
+        assert_eq!((caller_got(&sent), refused(&node)), (480, 1));
+    }
+}
+
+#[test]
+fn a_call_that_is_exempt_from_limits_still_counts_for_those_who_forward_it() {
+    let each_subscriber = Some(DeclaredEach {
+        bounds: Bounds {
+            max_calls: Some(1),
+            ..Bounds::default()
+        },
+        max_keys: 100,
+    });
+    let limits = Description {
+        each_subscriber,
+        ..Description::default()
+    };
+    let exempt = RuleDescription {
+        name: "exempt".into(),
+        from_domain: Some(vec!["elsewhere.example".into()]),
+        local: true,
+        limit: Some(sip_routing::limit::EXEMPT.into()),
+        ..RuleDescription::default()
+    };
+    let mut node = with_gateways(limits, vec![exempt]);
+    register_at(&mut node, "carol", CAROL);
+    forward(&node, "bob", always(TO_CAROL));
+    let sent = call_from(&mut node, STRANGER, AS_BOB);
+    assert_eq!(to(&sent), [CAROL]);
+    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
+    assert_eq!(bobs(&node), 1);
+    assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
+    assert_eq!(bobs(&node), 1, "the dialog holds it");
 }

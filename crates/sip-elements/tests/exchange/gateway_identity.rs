@@ -190,8 +190,11 @@ fn a_subscriber_may_prefer_one_of_its_own_aliases() {
 #[test]
 fn a_forwarded_call_is_asserted_as_the_subscriber_who_forwards_it() {
     use sip_elements::services::CallForwarding;
-    for header_fields in ["", ASSERTED] {
+    let preferred = "P-Preferred-Identity: <sip:+4930777@example.org>\n";
+    for header_fields in ["", ASSERTED, preferred] {
         let mut node = node();
+        let aliases = &node.bench.shared.services.aliases;
+        assert!(aliases.set(b"+4930777", b"", Some(b"030123456@example.org")));
         let forwarding = CallForwarding {
             always: Some(NUMBER.as_bytes().into()),
             ..CallForwarding::default()

@@ -5,6 +5,8 @@ use crate::live_calls::from_alice;
 use crate::routed::{Declared, GW_A, GW_B, GW_C, NUMBER, Routed, gateway, invite, one, routed};
 use sip_elements::{ControlMessage, Question, Record};
 use sip_routing::gateway::{State, Statistics};
+use sip_routing::limit::Rate;
+use sip_routing::rule::Authentication;
 use sip_transport::selection::Candidate;
 use sip_transport::{Flow, ListenerId, Node, Protocol};
 use std::sync::Arc;
@@ -438,4 +440,63 @@ fn a_reload_keeps_the_places_of_calls() {
     node.bench
         .receive("192.0.2.50:5060", &crate::routed::response(&bye, "200 OK"));
     assert_eq!(node.live(), [0; 3]);
+}
+
+#[test]
+fn other_requests_leave_the_rate_of_a_gateway_to_calls() {
+    let mut declared = Declared::to_group("pstn");
+    declared.gateways.gateways[0].rate = Rate::new(1.0, 1);
+    let mut node = routed(declared);
+    for number in 0..5 {
+        let message = request(
+            "MESSAGE",
+            NUMBER,
+            crate::routed::AS_ALICE,
+            &format!("m{number}"),
+            "",
+        );
+        let message = message.replace("call-1", &format!("message-{number}"));
+        let (to, _) = node.bench.receive(ALICE, &message).pop().expect("a copy");
+        assert_eq!(to.to_string(), GW_A);
+    }
+    assert_eq!(node.call().0, GW_A);
+}
+
+#[test]
+fn a_silent_gateway_is_not_given_up_for_one_that_was_tried_in_another_group() {
+    let mut declared = Declared::to_group("pstn");
+    declared.rules[0].group = None;
+    declared.rules[0].prefixes = Some("default".into());
+    declared.prefixes = vec![("", "49", "c-first; only-a")];
+    let mut node = routed(declared);
+    let call = node.call();
+    let (to, _) = one(node.reply(&call, "503 Service Unavailable"));
+    assert_eq!(to, GW_A);
+    let sent = node.bench.wait(Duration::from_secs(20));
+    assert!(
+        sent.iter().all(|(_, text)| text.starts_with("INVITE ")),
+        "{sent:#?}"
+    );
+}
+
+#[test]
+fn parameters_of_the_number_reach_a_gateway_from_trusted_peers_only() {
+    let called = "sip:+4989123;npdi;phone-context=+49;rn=+88213@example.org";
+    for (authentication, expected) in [
+        (Authentication::Never, "+4989123;phone-context=+49"),
+        (
+            Authentication::Trust,
+            "+4989123;npdi;phone-context=+49;rn=+88213",
+        ),
+    ] {
+        let mut declared = Declared::to_group("pstn");
+        declared.rules[0].authenticate = Some(authentication);
+        let mut node = routed(declared);
+        let invite = request("INVITE", called, "sip:x@elsewhere.example", "i1", "");
+        let (_, copy) = node.bench.receive(ALICE, &invite).pop().expect("a copy");
+        assert!(
+            copy.starts_with(&format!("INVITE sip:{expected}@")),
+            "{copy}"
+        );
+    }
 }
