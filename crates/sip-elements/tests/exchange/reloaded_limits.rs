@@ -1,15 +1,18 @@
 //! Limits that a reload adds or changes count the calls that are up.
 
-use crate::bench::{ALICE, BOB, accept, only, register, request, settings, status};
+use crate::bench::{ALICE, BOB, accept, accept_at, only, register, request, settings, status};
 use crate::live_calls::{from_alice, refuse};
 use crate::routed::{AS_ALICE, Declared, Routed, routed_with};
+use sip_elements::services::CallForwarding;
 use sip_elements::{ControlMessage, Description as Body, Question, SessionDescriptions, Settings};
 use sip_routing::Policy;
-use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description, NetworkLimit};
+use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description, NamedLimit, NetworkLimit};
+use sip_routing::rule::RuleDescription;
 use sip_transport::Node;
 use std::sync::Arc;
 use std::time::Duration;
 
+const CAROL: &str = "192.0.2.30:5060";
 const AS_BOB: &str = "sip:bob@example.org";
 /// Slots that one step looks at.
 const STEP: usize = 1_024;
@@ -247,4 +250,64 @@ fn a_call_that_waits_for_its_session_description_counts_when_it_goes_on() {
         .control(now, message, &mut node.bench.output);
     assert_eq!(node.bench.sent().last().expect("a copy").0.to_string(), BOB);
     assert_eq!(live(&node.policy, "overall"), 1);
+}
+
+#[test]
+fn a_forwarded_call_counts_once_for_each_party_after_a_reload() {
+    let declared = || Declared {
+        limits: Description {
+            each_subscriber: Some(DeclaredEach {
+                bounds: Bounds::default(),
+                max_keys: 100,
+            }),
+            named: vec![NamedLimit {
+                name: "onward".into(),
+                bounds: Bounds::default(),
+            }],
+            ..Description::default()
+        },
+        rules: vec![RuleDescription {
+            name: "of-bob".into(),
+            from_user: Some(vec!["bob".into()]),
+            local: true,
+            limit: Some("onward".into()),
+            ..RuleDescription::default()
+        }],
+        ..Declared::default()
+    };
+    let mut node = routed_with(open(), declared());
+    node.bench.receive(CAROL, &register("carol", CAROL, 1, ""));
+    let to_carol = CallForwarding {
+        always: Some(b"sip:carol@example.org"[..].into()),
+        ..CallForwarding::default()
+    };
+    let forwardings = &node.bench.shared.services.forwardings;
+    assert!(forwardings.set(b"bob", b"example.org", Some(to_carol)));
+    let counted = |node: &Routed| {
+        let limits = &node.policy.limits;
+        let of_rule = limits.named("onward").map(|limit| limit.stats().live);
+        let of = |name: &[u8]| limits.subscriber_calls(name);
+        (of_rule, of(b"alice@example.org"), of(b"bob@example.org"))
+    };
+    let sent = node.bench.receive(ALICE, &invite(1, ""));
+    let (_, copy) = sent.last().expect("a copy");
+    let copy = copy.clone();
+    assert_eq!(counted(&node), (Some(1), 1, 1));
+    for is_answered in [false, true] {
+        if is_answered {
+            node.bench
+                .receive(CAROL, &accept_at(&copy, "sip:carol@192.0.2.30:5060"));
+        }
+        let mut settings = open();
+        let policy = declared().policy_after(&settings, Some(&node.policy));
+        node.policy = Arc::clone(&policy);
+        settings.policy = policy;
+        let message = ControlMessage::Settings(Arc::new(settings));
+        let now = node.bench.now;
+        node.bench
+            .exchange
+            .control(now, message, &mut node.bench.output);
+        settle(&mut node);
+        assert_eq!(counted(&node), (Some(1), 1, 1), "answered: {is_answered}");
+    }
 }
