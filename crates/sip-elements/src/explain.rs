@@ -59,7 +59,7 @@ pub enum Way {
 /// The prefixes of a called number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefixes {
-    /// The table that decides; `None` if there is none.
+    /// The table that decides, if any.
     pub table: Option<Box<str>>,
     /// The digits that are compared. Empty if it is no number.
     pub digits: String,

@@ -19,7 +19,7 @@ pub(crate) struct NamedServers {
     servers: Vec<NamedServer>,
     /// Counts configurations. An answer for an earlier one is ignored.
     generation: u32,
-    /// When to ask next; `None` if there are none.
+    /// When to ask next, if ever.
     next: Option<Time>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn expire(worker: &mut Worker<'_, '_>) {
     }
 }
 
-/// Keeps the best address. An empty answer says that there is none.
+/// Keeps the best address. With an empty answer there is no address.
 pub(crate) fn resolved(
     servers: &mut NamedServers,
     ticket: BranchId,

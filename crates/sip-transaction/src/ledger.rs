@@ -477,7 +477,7 @@ mod tests {
         assert!(!enters(&mut ledger, Sender::Established(source)));
         assert!(enters(&mut ledger, Sender::Brief(source)));
         ledger.hold(Account::KNOWN, 0, BYTES / 2);
-        assert!(!enters(&mut ledger, Sender::Brief(source)), "not for ever");
+        assert!(!enters(&mut ledger, Sender::Brief(source)), "not forever");
     }
 
     #[test]

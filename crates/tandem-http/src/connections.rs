@@ -323,7 +323,7 @@ mod tests {
             Arc::clone(&counts),
         );
         let waited = timeout(Duration::from_millis(200), served).await;
-        assert!(waited.is_err(), "it serves for ever");
+        assert!(waited.is_err(), "it serves forever");
         assert_eq!((counts.open(), counts.turned_away()), (8, 3));
     }
 }

@@ -83,6 +83,6 @@ mod tests {
         tokio::task::yield_now().await;
         lifetime.end_in(Duration::ZERO);
         let ended = tokio::time::timeout(Duration::from_secs(20), waiting).await;
-        assert!(ended.is_ok(), "it waits for ever");
+        assert!(ended.is_ok(), "it waits forever");
     }
 }

@@ -57,7 +57,7 @@ impl CallPolicy {
         self.route.as_ref()?.gateway()
     }
 
-    /// The name of the limit of the rule that decided about the sender's call; empty if there is none.
+    /// The name of the limit of the rule that decided about the sender's call, or empty.
     pub(super) fn limit(&self) -> &str {
         limit_of(self.limited_by.as_ref())
     }
@@ -101,9 +101,9 @@ fn limit_of(rule: Option<&(Arc<Policy>, usize)>) -> &str {
 #[derive(Debug)]
 pub(super) struct Holding<'n> {
     pub(super) places: Places,
-    /// The name of the gateway; empty if there is none.
+    /// The name of the gateway, or empty.
     pub(super) gateway: &'n str,
-    /// The name of the limit of the rule; empty if there is none.
+    /// The name of the limit of the rule, or empty.
     pub(super) limit: &'n str,
     /// Those who diverted the call, as [`Diverter::text_of`] writes them.
     pub(super) diverters: Vec<u8>,

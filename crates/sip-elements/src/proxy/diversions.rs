@@ -70,12 +70,12 @@ pub(super) struct Diversion {
     pub(super) target: Box<[u8]>,
 }
 
-/// A subscriber that has diverted a call, and its places in the limits.
+/// A subscriber that has diverted a call, and its places in the limits. A reload may add the limits later.
 #[derive(Debug)]
 pub(super) struct Diverter {
     /// Its address of record.
     by: Box<[u8]>,
-    /// The name of the limit of its rule; empty if there is none.
+    /// The name of the limit of its rule, or empty.
     limit: Box<str>,
     permits: Permits,
 }
@@ -173,7 +173,7 @@ pub(crate) struct Diversions {
     waiting: Vec<(usize, Diversion)>,
     /// How often the call was diverted.
     count: usize,
-    /// For each diversion of the path, who holds places in the limits for it.
+    /// For each diversion of the path, who holds places in the limits for it; `None` if its rule exempts it from limits.
     diverters: Vec<Option<Diverter>>,
     is_closed: bool,
 }
@@ -332,7 +332,8 @@ impl Context {
         let mut found = onward.policy.map(|it| *it).unwrap_or_default();
         let callee = found.diversions.take().and_then(|it| it.callee);
         let cause = diversion.cause;
-        let diverter = found.permits.take().map(|permits| Diverter {
+        let permits = found.permits.take().unwrap_or_default();
+        let diverter = (!found.is_exempt()).then(|| Diverter {
             by: diversion.by.clone(),
             limit: found.limit().into(),
             permits,
@@ -442,7 +443,7 @@ impl Context {
         }
     }
 
-    /// Gives up the phones that have rung for long enough. If one of them answers all the same, the call is its.
+    /// Gives up the phones that have rung for long enough. If one of them answers anyway, it gets the call.
     pub(super) fn no_answer(&mut self, scope: &mut ContextScope<'_, '_>) {
         let Some(diversions) = self.diversions_mut() else {
             return;

@@ -42,6 +42,8 @@ struct Attempt {
     gateway: Arc<Gateway>,
     /// The first branch that belongs to it.
     first_branch: u8,
+    /// Only calls take a place and are counted.
+    is_call: bool,
     place: Option<Place>,
     /// When it was chosen.
     since: Time,
@@ -98,6 +100,7 @@ impl GatewayRoute {
             self.attempts.push(Attempt {
                 gateway,
                 first_branch,
+                is_call,
                 place,
                 since: now,
                 has_rung: false,
@@ -195,7 +198,7 @@ impl GatewayRoute {
     }
 
     /// Handles a 2xx in this branch. Returns the place that the dialog gets, and the name of the gateway. A gateway that was given up may
-    /// answer all the same.
+    /// still answer.
     pub(super) fn answered(
         &mut self,
         branch: u8,
@@ -235,7 +238,11 @@ impl Attempt {
     fn report(&mut self, outcome: Outcome, now: Time) {
         if !self.is_reported {
             self.is_reported = true;
-            self.gateway.call_ended(outcome, now);
+            if self.is_call {
+                self.gateway.call_ended(outcome, now);
+            } else {
+                self.gateway.request_ended(outcome, now);
+            }
         }
     }
 }
@@ -294,7 +301,9 @@ impl Context {
             self.note_failure(Failure::NoGateway);
             return false;
         };
-        if let Some((gateway, outcome)) = failed.zip(reason) {
+        if let Some((gateway, outcome)) = failed.zip(reason)
+            && is_invite
+        {
             gateway.failed_over(outcome);
         }
         self.authorize_at_gateway(&target);

@@ -45,7 +45,7 @@ impl Context {
         self.cancel_pending(scope, &reason::of_status(Failure::Timeout.status()));
     }
 
-    /// Ends the attempt at a gateway. Another one is tried at once; if there is none, the gateway may still answer the CANCEL.
+    /// Ends the attempt at a gateway. Another one is tried at once. Without another one, the gateway may still answer the CANCEL.
     fn end_attempt(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
         // The time was that of the gateway, not of one of its servers.
         self.drop_other_candidates(place);

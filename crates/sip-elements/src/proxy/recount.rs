@@ -65,7 +65,7 @@ impl Recount {
 }
 
 impl Proxy {
-    /// Begins to count the live calls anew.
+    /// Begins to count the live calls again.
     pub(crate) fn follow_limits(&mut self, settings: &Settings, now: Time) {
         self.recount = Recount::begin(settings, now);
     }
@@ -121,7 +121,7 @@ impl Context {
 }
 
 impl Onward {
-    /// Counts a new call from this source, of this subscriber; empty if there is none.
+    /// Counts a new call from this source, of this subscriber, or empty.
     pub(crate) fn recount(&mut self, parts: &WorkerParts<'_>, source: Flow, subscriber: &[u8]) {
         let limits = &parts.settings.policy.limits;
         if limits.is_unlimited() || self.is_stateless() {

@@ -1,6 +1,6 @@
 //! Remembers failed candidates for a while, so that calls of all workers try them last (RFC 3263 section 4.3).
 //!
-//! This only changes the order. If all candidates of a destination are dead, they are tried all the same.
+//! This only changes the order. If all candidates of a destination are dead, they are still tried.
 
 use sip_transport::Time;
 use sip_transport::selection::Candidate;

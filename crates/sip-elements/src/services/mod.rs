@@ -1,5 +1,5 @@
 //! What operators set up for addresses of record: aliases, and call forwarding. The control plane fills these tables from the database
-//! and follows its changes; the workers read them without a lock and ask nobody.
+//! and follows its changes; the workers read them without a lock.
 
 mod aliases;
 mod forwarding;

@@ -278,7 +278,7 @@ fn a_full_gateway_is_passed_over() {
 }
 
 #[test]
-fn only_calls_hold_places() {
+fn only_calls_hold_places_and_are_counted() {
     let mut node = routed(Declared::to_group("pstn"));
     let message = request("MESSAGE", NUMBER, crate::routed::AS_ALICE, "m1", "");
     let (to, copy) = node.bench.receive(ALICE, &message).pop().expect("a copy");
@@ -286,6 +286,9 @@ fn only_calls_hold_places() {
     let call = (to.to_string(), copy);
     let (to, _) = one(node.reply(&call, "503 Service Unavailable"));
     assert_eq!((to.as_str(), node.live()), (GW_B, [0; 3]));
+    let of_calls = statistics(&node, "a");
+    let counts = (of_calls.tried, of_calls.failed, of_calls.failovers);
+    assert_eq!(counts, (0, [0; 4], [0; 3]));
 }
 
 #[test]

@@ -252,19 +252,41 @@ fn a_call_that_waits_for_its_session_description_counts_when_it_goes_on() {
     assert_eq!(live(&node.policy, "overall"), 1);
 }
 
+/// Bob's calls are forwarded to Carol.
+fn forward_to_carol(node: &mut Routed) {
+    node.bench.receive(CAROL, &register("carol", CAROL, 1, ""));
+    let to_carol = CallForwarding {
+        always: Some(b"sip:carol@example.org"[..].into()),
+        ..CallForwarding::default()
+    };
+    let forwardings = &node.bench.shared.services.forwardings;
+    assert!(forwardings.set(b"bob", b"example.org", Some(to_carol)));
+}
+
+fn of_each_subscriber() -> Description {
+    Description {
+        each_subscriber: Some(DeclaredEach {
+            bounds: Bounds::default(),
+            max_keys: 100,
+        }),
+        ..Description::default()
+    }
+}
+
+fn calls_of_both(node: &Routed) -> [u32; 2] {
+    let limits = &node.policy.limits;
+    [&b"alice@example.org"[..], b"bob@example.org"].map(|name| limits.subscriber_calls(name))
+}
+
 #[test]
 fn a_forwarded_call_counts_once_for_each_party_after_a_reload() {
     let declared = || Declared {
         limits: Description {
-            each_subscriber: Some(DeclaredEach {
-                bounds: Bounds::default(),
-                max_keys: 100,
-            }),
             named: vec![NamedLimit {
                 name: "onward".into(),
                 bounds: Bounds::default(),
             }],
-            ..Description::default()
+            ..of_each_subscriber()
         },
         rules: vec![RuleDescription {
             name: "of-bob".into(),
@@ -276,23 +298,16 @@ fn a_forwarded_call_counts_once_for_each_party_after_a_reload() {
         ..Declared::default()
     };
     let mut node = routed_with(open(), declared());
-    node.bench.receive(CAROL, &register("carol", CAROL, 1, ""));
-    let to_carol = CallForwarding {
-        always: Some(b"sip:carol@example.org"[..].into()),
-        ..CallForwarding::default()
-    };
-    let forwardings = &node.bench.shared.services.forwardings;
-    assert!(forwardings.set(b"bob", b"example.org", Some(to_carol)));
+    forward_to_carol(&mut node);
     let counted = |node: &Routed| {
         let limits = &node.policy.limits;
         let of_rule = limits.named("onward").map(|limit| limit.stats().live);
-        let of = |name: &[u8]| limits.subscriber_calls(name);
-        (of_rule, of(b"alice@example.org"), of(b"bob@example.org"))
+        (of_rule, calls_of_both(node))
     };
     let sent = node.bench.receive(ALICE, &invite(1, ""));
     let (_, copy) = sent.last().expect("a copy");
     let copy = copy.clone();
-    assert_eq!(counted(&node), (Some(1), 1, 1));
+    assert_eq!(counted(&node), (Some(1), [1, 1]));
     for is_answered in [false, true] {
         if is_answered {
             node.bench
@@ -308,6 +323,24 @@ fn a_forwarded_call_counts_once_for_each_party_after_a_reload() {
             .exchange
             .control(now, message, &mut node.bench.output);
         settle(&mut node);
-        assert_eq!(counted(&node), (Some(1), 1, 1), "answered: {is_answered}");
+        assert_eq!(counted(&node), (Some(1), [1, 1]), "answered: {is_answered}");
+    }
+}
+
+#[test]
+fn limits_that_a_reload_adds_count_a_forwarded_call_for_each_party() {
+    for is_answered in [false, true] {
+        let mut node = started(open(), Description::default());
+        forward_to_carol(&mut node);
+        let sent = node.bench.receive(ALICE, &invite(1, ""));
+        let (_, copy) = sent.last().expect("a copy");
+        if is_answered {
+            let answer = accept_at(copy, "sip:carol@192.0.2.30:5060");
+            node.bench.receive(CAROL, &answer);
+        }
+        assert_eq!(calls_of_both(&node), [0, 0]);
+        reload(&mut node, open(), of_each_subscriber());
+        settle(&mut node);
+        assert_eq!(calls_of_both(&node), [1, 1], "answered: {is_answered}");
     }
 }

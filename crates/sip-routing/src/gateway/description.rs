@@ -196,7 +196,7 @@ impl Algorithm {
 /// What happens to calls while no member of a group is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllInactive {
-    /// Inactive and resting members are tried all the same: a chance is better than a certain failure, and probes can be wrong about all
+    /// Inactive and resting members are tried anyway: a chance is better than a certain failure, and probes can be wrong about all
     /// gateways at once, for example when the own network was away. Disabled members stay out.
     #[default]
     Try,

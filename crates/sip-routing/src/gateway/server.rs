@@ -104,7 +104,7 @@ impl Gateway {
         self.state.calls.counters.failed_over(outcome);
     }
 
-    /// Its number in this configuration, from 0, for tables beside this one. Another configuration numbers anew.
+    /// Its number in this configuration, from 0, for tables beside this one. Another configuration may number them differently.
     pub const fn index(&self) -> usize {
         self.index
     }
@@ -160,6 +160,11 @@ impl Gateway {
     /// place is held until the call itself ends.
     pub fn call_ended(&self, outcome: Outcome, now: Time) -> Option<Change> {
         self.state.calls.counters.call_ended(outcome);
+        self.request_ended(outcome, now)
+    }
+
+    /// Learns from the outcome of a request other than INVITE that was sent here. [`Statistics`](super::Statistics) count calls only.
+    pub fn request_ended(&self, outcome: Outcome, now: Time) -> Option<Change> {
         let sign = sign_of_call(outcome, &self.description.health)?;
         self.apply(
             sign,

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How long a call waits for a gateway before it tries the next member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitRules {
-    /// How long the gateway may send nothing but 100: 1 second to 1 hour. It has the call then, and is silent all the same.
+    /// How long the gateway may send nothing but 100: 1 second to 1 hour. The gateway has received the call, but does nothing with it.
     pub response: Duration,
     /// How long the call may stay without a final response, however often it rings: 1 second to 1 hour. `None`: Timer C decides.
     pub answer: Option<Duration>,

@@ -63,7 +63,7 @@ pub(super) async fn migrate(
 
 /// Waits for the lock that lets only one process create or update tables. Returns whether it was granted.
 ///
-/// Not the lock of sqlx: it asks to wait for ever, which MariaDB refuses, and ignores the answer.
+/// Not the lock of sqlx: it asks to wait forever, which MariaDB refuses, and ignores the answer.
 async fn lock(connection: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
     let granted: Option<i64> =
         sqlx::query_scalar("SELECT GET_LOCK(CONCAT('tandem tables ', SHA1(DATABASE())), 10)")

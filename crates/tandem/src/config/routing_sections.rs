@@ -121,7 +121,7 @@ section! {
         /// `"least_calls"` takes the member with the fewest calls for its weight.
         reload algorithm: Algorithm = Algorithm::default(), any();
 
-        /// What happens to calls while no member is active. `"try"` tries inactive members all the same, because probes can be wrong about
+        /// What happens to calls while no member is active. `"try"` tries inactive members anyway, because probes can be wrong about
         /// all gateways at once; `"refuse"` answers 503 without waiting for timeouts.
         reload all_inactive: AllInactive = AllInactive::default(), any();
 
@@ -237,8 +237,8 @@ section! {
         inline decision: RuleDecision;
 
         /// How the sender is authenticated. `"digest"`: the sender must be one of your subscribers. `"trust"`: the sender is a trusted peer,
-        /// without credentials; its identity header fields are kept. `"never"`: the sender is not challenged, and stays a stranger, who may
-        /// all the same use what the rule gives, such as a gateway. If omitted, as without rules.
+        /// without credentials; its identity header fields are kept. `"never"`: the sender is not challenged and is treated as a
+        /// stranger. It may use what the rule gives, such as a gateway. If omitted, as without rules.
         reload authenticate: Option<Authentication> = None, optional(Some(Authentication::Digest));
 
         /// Name of a `[[limit]]` without networks that the calls of this rule count towards. With `"none"`, its calls pass all limits and

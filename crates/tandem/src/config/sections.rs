@@ -450,8 +450,8 @@ section! {
         /// Timer C: how long a phone may ring before its branch is cancelled. The RFC requires more than three minutes.
         reload timer_c: Duration = ProxySettings::default().timer_c, between(seconds(1), hours(1));
 
-        /// Maximum time that a call may stay unanswered, from its INVITE on. Each ringing response (18x) begins Timer C anew, so that a phone could
-        /// otherwise ring for ever. Then the call is cancelled, and the caller gets 408. `gateway.answer_timeout` bounds the time at a gateway.
+        /// Maximum time that a call may stay unanswered, from its INVITE on. Each ringing response (18x) restarts Timer C, so that a phone could
+        /// otherwise ring forever. Then the call is cancelled, and the caller gets 408. `gateway.answer_timeout` bounds the time at a gateway.
         reload max_ringing: Duration = ProxySettings::default().max_ringing, between(seconds(10), hours(24));
 
         /// How long an INVITE waits for the first response before the server tries another server of its next hop, or the phones with the
