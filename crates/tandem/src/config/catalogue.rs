@@ -1,7 +1,7 @@
 //! The catalogue: the description of each key, the values that it accepts, and the chapters of the reference.
-use super::keyword::one_of;
 use super::section::{Member, MemberKind, Occurs, Section};
-use super::value::{Setting, quoted};
+use super::values::keyword::one_of;
+use super::values::{Setting, quoted};
 
 /// When a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Checks across keys: combinations that are invalid although each value is valid.
 use super::document::Document;
-use super::keyword::{Challengeable, Durability, Keyword};
 use super::routing_check::routing;
 use super::sections::Configuration;
-use super::value::Setting;
+use super::values::Setting;
+use super::values::keyword::{Challengeable, Durability, Keyword};
 use sip_elements::ChallengedMethods;
 
 /// Reports invalid combinations of keys.

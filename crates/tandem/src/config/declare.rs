@@ -85,7 +85,7 @@ macro_rules! section {
     };
     (@values $values:ident $changes:ident $name:ident $field:expr) => {
         $values.extend(
-            $crate::config::value::Setting::to_toml($field)
+            $crate::config::values::Setting::to_toml($field)
                 .map(|text| (stringify!($name), $crate::config::section::Value::Key(text))),
         )
     };
@@ -163,7 +163,7 @@ macro_rules! choice {
 
             fn values(&self) -> $crate::config::section::Values {
                 use $crate::config::section::Value;
-                let word = $crate::config::value::quoted(self.word());
+                let word = $crate::config::values::quoted(self.word());
                 let mut values = vec![(stringify!($key), Value::Key(word))];
                 $( if let Self::$default(chosen) = self {
                     values.extend(<$default_section as $crate::config::section::Section>::values(chosen));

@@ -1,6 +1,6 @@
 //! Environment variables that override keys of the file: `TANDEM_DATABASE_URL` sets `database.url`.
 use super::mistake::nearest;
-use super::value::Wrong;
+use super::values::Wrong;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Spanned;

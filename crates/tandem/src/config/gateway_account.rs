@@ -2,11 +2,11 @@
 use super::catalogue::{between, optional};
 use super::declare::section;
 use super::document::Document;
-use super::duration_value::{hours, seconds};
 use super::environment::read_secret;
 use super::mistake::nearest;
-use super::routing_sections::Gateway;
-use super::value::{Setting, Wrong, quoted, text};
+use super::sections::Gateway;
+use super::values::duration::{hours, seconds};
+use super::values::{Setting, Wrong, quoted, text};
 use sip_message::digest::Credential;
 use sip_routing::gateway::RegistrationDescription;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The configuration: a TOML file and environment variables, parsed into typed keys with all errors reported, then resolved into the
 //! settings of the server.
 //!
-//! `sections.rs` lists all keys. `read/` reads a file against it, `check.rs` checks combinations of keys, `resolve.rs` derives the settings
+//! `sections/` lists all keys. `read/` reads a file against it, `check.rs` checks combinations of keys, `resolve.rs` derives the settings
 //! of data plane and control plane, and `reference.rs` generates the documentation.
 //!
 //! The reader walks the parsed TOML itself, without serde. An operator gets all errors at once, each with line, column, value, what is
@@ -12,50 +12,25 @@ mod catalogue;
 mod check;
 mod declare;
 mod document;
-mod duration_value;
 mod environment;
 mod gateway_account;
-mod host_value;
-mod kamailio_sections;
-mod kamailio_value;
-mod keyword;
 mod mistake;
-mod network_value;
-mod node_name;
-mod origin;
 mod read;
-mod redis_url;
 mod reference;
 mod resolve;
 mod routing_check;
 mod routing_identity;
 mod routing_policy;
-mod routing_sections;
-mod routing_value;
 mod section;
 mod sections;
-mod value;
+mod values;
 mod write;
 
 pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;
 pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
-pub use host_value::{
-    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
-    NextHop,
-};
-pub use kamailio_sections::*;
-pub use kamailio_value::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
-pub use keyword::{
-    CallLines, Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures,
-    StrangerMethod,
-};
 pub use mistake::{Mistake, Mistakes, Place, nearest};
-pub use network_value::Network;
-pub use node_name::NodeName;
-pub use origin::Origin;
-pub use redis_url::RedisUrl;
 pub use reference::{example, reference};
 pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
@@ -65,11 +40,23 @@ pub use routing_identity::*;
 pub use routing_policy::{
     OwnListener, PolicyError, Routes, descriptions, group_names, own_listener, policy,
 };
-pub use routing_sections::*;
-pub use routing_value::{
+pub use sections::*;
+pub use values::host::{
+    Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
+    NextHop,
+};
+pub use values::kamailio::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
+pub use values::keyword::{
+    CallLines, Challengeable, Durability, Keyword, LogFormat, LogLevel, RecordedFailures,
+    StrangerMethod,
+};
+pub use values::network::Network;
+pub use values::node_name::NodeName;
+pub use values::origin::Origin;
+pub use values::redis_url::RedisUrl;
+pub use values::routing::{
     ColumnName, CountryCode, DialledDigits, GroupMember, HeaderField, HeaderMatch, TableName,
 };
-pub use sections::*;
 pub use write::effective;
 
 use document::Document;

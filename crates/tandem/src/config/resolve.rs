@@ -1,8 +1,8 @@
 //! Converts the configuration into the settings of data plane and control plane.
-use super::keyword::{CallLines, Durability};
-use super::network_value::Network;
-use super::origin::Origin;
 use super::sections::{Configuration, Listen, Proxy, TlsClients};
+use super::values::keyword::{CallLines, Durability};
+use super::values::network::Network;
+use super::values::origin::Origin;
 use sip_elements::bans::BanSettings;
 use sip_elements::location::LocationLimits;
 use sip_elements::routing::NextHop;

@@ -2,16 +2,16 @@
 use super::Configuration;
 use super::document::Document;
 use super::gateway_account;
-use super::kamailio_sections::Dispatcher;
 use super::mistake::nearest;
-use super::network_value::Network;
 use super::resolve::declared_listeners;
 use super::routing_policy::{
     Names, descriptions, gateway, group_names, groups, limit_description, networks_of,
     own_listener, rules,
 };
-use super::routing_sections::{CallLimit, Prefixes, RuleDecision};
+use super::sections::Dispatcher;
 use super::sections::example_next_hop;
+use super::sections::{CallLimit, Prefixes, RuleDecision};
+use super::values::network::Network;
 use sip_routing::gateway::{Descriptions, GatewayDescription, GatewayError, Gateways};
 use sip_routing::limit::{Description, InvalidLimit, Limits};
 use sip_routing::prefix::DEFAULT;

@@ -1,7 +1,7 @@
 //! How numbers and identities are written for gateways.
 use super::catalogue::{any, between, optional};
 use super::declare::{choice, section};
-use super::routing_value::{CountryCode, DialledDigits};
+use super::values::routing::{CountryCode, DialledDigits};
 use sip_routing::gateway::{CalledNumber, CallerIdentity, CallerSource, IdentityHeader, Rewriting};
 use sip_routing::numbering::{NumberFormat, NumberingPlan, PlainNumbers};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Derives the routing policy from the configuration.
-use super::network_value::Network;
-use super::routing_sections::{CallLimits, Gateway, Prefixes, Refusal, RoutingRule, RuleDecision};
 use super::sections::Configuration;
+use super::sections::{CallLimits, Gateway, Prefixes, Refusal, RoutingRule, RuleDecision};
+use super::values::network::Network;
 use sip_routing::Policy;
 use sip_routing::gateway::{
     Descriptions, FailoverRules, GatewayDescription, GatewayError, Gateways, GroupDescription,

@@ -2,9 +2,9 @@
 use super::Loaded;
 use super::catalogue::{Changes, Chapter, chapters};
 use super::gateway_account::Password;
-use super::redis_url::RedisUrl;
 use super::section::{Section, Value, Values, differences};
 use super::sections::Configuration;
+use super::values::redis_url::RedisUrl;
 use std::fmt::Write as _;
 
 impl Configuration {

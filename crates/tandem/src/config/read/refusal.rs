@@ -1,5 +1,5 @@
 //! Messages about values that a key does not accept.
-use crate::config::value::Wrong;
+use crate::config::values::Wrong;
 use toml::Spanned;
 use toml::de::DeValue;
 

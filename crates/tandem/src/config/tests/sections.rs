@@ -1,8 +1,8 @@
 //! Nested and repeated sections, required keys and choices, with sections that only these tests have.
 use crate::config::catalogue::{Changes, any, between, chapters, required};
 use crate::config::declare::{choice, section};
-use crate::config::duration_value::seconds;
 use crate::config::section::{Section, differences};
+use crate::config::values::duration::seconds;
 use crate::config::write::to_toml;
 use crate::config::{Environment, Mistakes, parse_section};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! The value type for a Redis or Valkey server: its URL, which may contain a password.
-use super::value::{Setting, Wrong, quoted, text};
+use super::{Setting, Wrong, quoted, text};
 use redis::{ConnectionInfo, IntoConnectionInfo as _};
 use toml::de::DeValue;
 

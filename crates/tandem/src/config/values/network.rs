@@ -1,5 +1,5 @@
 //! Networks in CIDR notation.
-use super::value::{Listed, Setting, Wrong, quoted, text};
+use super::{Listed, Setting, Wrong, quoted, text};
 use sip_transport::{IpNet, Networks};
 use std::net::IpAddr;
 use toml::de::DeValue;
@@ -31,7 +31,7 @@ impl Setting for Network {
 
 impl Network {
     /// Reads a network or an address.
-    pub(super) fn parse(text: &str) -> Result<Self, Wrong> {
+    pub(in crate::config) fn parse(text: &str) -> Result<Self, Wrong> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self(address.into()));
         }

@@ -1,5 +1,5 @@
 //! Value types for hosts and files: domains, advertised addresses, the next hop, the database, certificates, and for worker counts.
-use super::value::{Listed, Setting, Wrong, quoted, text, whole_number};
+use super::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
 use sip_transport::Protocol;
 use sip_transport::selection::Destination;

@@ -1,5 +1,5 @@
 //! Value types of the sections about a Kamailio's tables: algorithms of `dispatcher`, and what tables of prefixes look like.
-use super::value::{Listed, Setting, Wrong, whole_number};
+use super::{Listed, Setting, Wrong, whole_number};
 use tandem_store::{DispatcherAlgorithm, DispatcherProbing, PrefixValues};
 use toml::de::{DeTable, DeValue};
 

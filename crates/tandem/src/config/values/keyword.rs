@@ -1,6 +1,6 @@
 //! Value types with a fixed set of words. Most are the types of the crates that the settings go to; only their words are declared here.
-use super::mistake::nearest;
-use super::value::{Listed, Setting, Wrong, quoted, text};
+use super::{Listed, Setting, Wrong, quoted, text};
+use crate::config::mistake::nearest;
 use sip_elements::{ChallengedMethods, DiversionHeaders, Foreign, Redirects, Strangers};
 use sip_message::Method;
 use sip_message::digest::Algorithm;
@@ -52,7 +52,7 @@ macro_rules! words {
     };
 }
 
-pub(super) use words;
+pub(in crate::config) use words;
 
 words!(Protocol {
     Udp = "udp",

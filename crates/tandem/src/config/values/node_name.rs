@@ -1,5 +1,5 @@
 //! The value type for the name of a node.
-use super::value::{Setting, Wrong, quoted, text};
+use super::{Setting, Wrong, quoted, text};
 use toml::de::DeValue;
 
 /// The name of this server among those that share its database.

@@ -1,9 +1,9 @@
 //! The sections about what the tables of a Kamailio say about routes: gateways of its module `dispatcher`, prefixes of `mtree` and `pdt`.
-use super::catalogue::{any, between, required};
-use super::declare::{choice, section};
-use super::duration_value::{hours, millis, seconds};
-use super::kamailio_value::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
-use super::routing_value::TableName;
+use crate::config::catalogue::{any, between, required};
+use crate::config::declare::{choice, section};
+use crate::config::values::duration::{hours, millis, seconds};
+use crate::config::values::kamailio::{AlgorithmNumber, PrefixLayout, SetAlgorithm};
+use crate::config::values::routing::TableName;
 use sip_routing::gateway::{FailoverRules, HealthRules, StatusSet};
 use std::time::Duration;
 use tandem_store::{

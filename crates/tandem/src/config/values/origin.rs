@@ -1,5 +1,5 @@
 //! Origins of web pages (RFC 6454).
-use super::value::{Listed, Setting, Wrong, quoted, text};
+use super::{Listed, Setting, Wrong, quoted, text};
 use sip_message::Uri;
 use toml::de::DeValue;
 

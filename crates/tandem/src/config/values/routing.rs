@@ -1,6 +1,6 @@
 //! Value types of the routing sections: members of groups, header fields, response codes, dialled digits, and names of tables and columns.
-use super::mistake::nearest;
-use super::value::{Listed, Setting, Wrong, quoted, text};
+use super::{Listed, Setting, Wrong, quoted, text};
+use crate::config::mistake::nearest;
 use sip_routing::gateway::{BadStatusSet, MemberDescription, StatusSet};
 use sip_routing::rule::{FieldDescription, HeaderDescription};
 use toml::de::{DeTable, DeValue};

@@ -1,5 +1,5 @@
 //! Durations in the file, as the `humantime` crate reads and writes them: `"500ms"`, `"5m"`, `"1h 30m"`.
-use super::value::{Setting, Wrong, quoted, text};
+use super::{Setting, Wrong, quoted, text};
 use std::time::Duration;
 use toml::de::DeValue;
 

@@ -1,14 +1,16 @@
 //! The sections about where new calls go, and whether they may: networks, gateways, groups, prefixes, limits and rules.
-use super::catalogue::{any, between, optional, optional_between, required};
-use super::declare::{choice, section};
-use super::duration_value::{hours, millis, seconds};
-use super::gateway_account::GatewayAccount;
-use super::host_value::{FilePath, NextHop};
-use super::kamailio_sections::KamailioPrefixes;
-use super::network_value::Network;
-use super::routing_identity::GatewayNumbers;
-use super::routing_value::{ColumnName, GroupMember, HeaderField, HeaderMatch, TableName};
-use super::sections::example_next_hop;
+use super::calls::example_next_hop;
+use super::kamailio::KamailioPrefixes;
+use crate::config::catalogue::{any, between, optional, optional_between, required};
+use crate::config::declare::{choice, section};
+use crate::config::gateway_account::GatewayAccount;
+use crate::config::routing_identity::GatewayNumbers;
+use crate::config::values::duration::{hours, millis, seconds};
+use crate::config::values::host::{FilePath, NextHop};
+use crate::config::values::network::Network;
+use crate::config::values::routing::{
+    ColumnName, GroupMember, HeaderField, HeaderMatch, TableName,
+};
 use sip_routing::gateway::{
     Algorithm, AllInactive, FailoverRules, HealthRules, StatusSet, WaitRules,
 };

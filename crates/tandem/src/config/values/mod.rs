@@ -1,4 +1,15 @@
 //! The value types of keys: how each is parsed from TOML, written back and described in messages.
+
+pub(super) mod duration;
+pub(super) mod host;
+pub(super) mod kamailio;
+pub(super) mod keyword;
+pub(super) mod network;
+pub(super) mod node_name;
+pub(super) mod origin;
+pub(super) mod redis_url;
+pub(super) mod routing;
+
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
