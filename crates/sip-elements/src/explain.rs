@@ -1,9 +1,11 @@
 //! What would happen to a request outside dialogs, and why, for operators. Nothing is sent, counted or taken, and any thread may ask.
 
 use crate::View;
+use crate::domains::address_of_record;
 use crate::phase::policy;
 use crate::proxy::request_uri_at;
-use crate::routing::route;
+use crate::routing::{Routing, route};
+use crate::services::CallForwarding;
 use sip_message::{Message, Method, Uri};
 use sip_routing::Policy;
 use sip_routing::gateway::{Algorithm, Group, State, Verdict};
@@ -11,6 +13,7 @@ use sip_routing::prefix::RouteList;
 use sip_routing::rule::{Authentication, Decision, Rule, Step};
 use sip_transport::selection::Destination;
 use sip_transport::{Flow, Time};
+use std::sync::Arc;
 
 /// What would happen to a request, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct Explanation {
     pub limits: Vec<Box<str>>,
     /// Where the request goes.
     pub way: Way,
+    /// The subscriber that it is for, if it goes the ordinary way.
+    pub callee: Option<ExplainedCallee>,
 }
 
 /// Where a request goes.
@@ -54,6 +59,19 @@ pub enum Way {
     Server(Destination),
     /// The ordinary way: registrar, location, next hop.
     Ordinary,
+}
+
+/// The subscriber that a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedCallee {
+    /// Its address of record (`user@domain`). Whether there is such a subscriber is not known here.
+    pub address: Box<[u8]>,
+    /// The Request-URI names an alias of it.
+    pub is_by_alias: bool,
+    /// The number of its registered contacts.
+    pub contacts: usize,
+    /// Where calls to it go instead.
+    pub forwarding: Option<Arc<CallForwarding>>,
 }
 
 /// The prefixes of a called number.
@@ -115,6 +133,7 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
         request_uri: written.unwrap_or_else(|| request.request_uri()).into(),
         limits: Vec::new(),
         way: Way::Dialog,
+        callee: None,
     };
     if routing.in_our_dialog() {
         return Ok(explanation);
@@ -134,7 +153,26 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
         let called = (&*explanation.request_uri, call_id);
         explanation.way = way(&view.settings.policy, rule, called, view.now);
     });
+    if explanation.way == Way::Ordinary {
+        explanation.callee = callee(view, &routing, &explanation.request_uri);
+    }
     Ok(explanation)
+}
+
+fn callee(view: View<'_>, routing: &Routing, uri: &[u8]) -> Option<ExplainedCallee> {
+    let uri = Uri::parse(uri).filter(|_| routing.next_route.is_none())?;
+    let domain = view.settings.domains.local_name(&uri)?;
+    let written = address_of_record(&uri, domain)?;
+    let services = &view.shared.services;
+    let subscriber = services.aliases.find(&written);
+    let is_by_alias = subscriber.is_some();
+    let address = subscriber.unwrap_or(written);
+    Some(ExplainedCallee {
+        contacts: view.shared.locations.visit(&address, view.now, |_| {}),
+        forwarding: services.forwardings.find(&address),
+        is_by_alias,
+        address,
+    })
 }
 
 fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {

@@ -250,6 +250,16 @@ fn what_names_no_subscriber_is_refused_with_what_to_do() {
     });
 }
 
+/// What this command of the page prints, according to the page.
+fn transcript(command: &str) -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/forwarding.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let command = format!("```sh\n{command}\n```\n```\n");
+    let (_, output) = page.split_once(&command).expect("the command");
+    let (output, _) = output.split_once("```").expect("its end");
+    output.replace("example.org", "tandem.localhost")
+}
+
 #[test]
 fn people_manage_them_on_the_command_line() {
     run(async {
@@ -268,8 +278,11 @@ fn people_manage_them_on_the_command_line() {
             assert!(output.status.success(), "{}", text(&output.stderr));
             text(&output.stdout)
         };
-        let set = "aliases set +4930123 bob@tandem.localhost";
-        assert_eq!(ctl(set).await, "+4930123 leads to bob@tandem.localhost\n");
+        let set_alias = "aliases set +4930123 bob@tandem.localhost";
+        assert_eq!(
+            ctl(set_alias).await,
+            "+4930123 leads to bob@tandem.localhost\n"
+        );
         let list = "ALIAS     SUBSCRIBER\n+4930123  bob@tandem.localhost\n";
         assert_eq!(ctl("aliases list").await, list);
         assert_eq!(ctl("aliases delete +4930123").await, "removed\n");
@@ -293,6 +306,13 @@ fn people_manage_them_on_the_command_line() {
         );
         let none = "bob@tandem.localhost forwards no calls\n";
         assert_eq!(ctl("forwarding show bob@tandem.localhost").await, none);
+
+        ctl("forwarding set bob@tandem.localhost --no-answer carol --after 20s").await;
+        ctl(set_alias).await;
+        assert_eq!(
+            ctl("routes explain sip:+4930123@tandem.localhost").await,
+            transcript("tandem ctl routes explain sip:+4930123@example.org")
+        );
         server.stop(true).await;
     });
 }

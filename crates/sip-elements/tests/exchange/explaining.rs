@@ -1,9 +1,10 @@
 //! Explanations: what would happen to a request, without any effect.
 
-use crate::bench::{ALICE, BOB, request};
+use crate::bench::{ALICE, BOB, register, request};
 use crate::routed::{AS_ALICE, Declared, NUMBER, Routed, invite, routed, three_gateways, to_group};
 use sip_elements::View;
-use sip_elements::explain::{Explanation, NotExplained, Way, explain};
+use sip_elements::explain::{ExplainedCallee, Explanation, NotExplained, Way, explain};
+use sip_elements::services::CallForwarding;
 use sip_routing::gateway::{State, Verdict};
 use sip_routing::limit::{Declared as Bounds, NamedLimit};
 use sip_routing::rule::{RefusalDescription, RuleDescription};
@@ -147,4 +148,40 @@ fn refusals_ordinary_requests_and_what_is_no_request() {
     assert_eq!(explained(&node, &ack), Err(NotExplained::NoRequest));
     let ok = crate::bench::accept_at(&local.replace('\n', "\r\n"), &format!("sip:bob@{BOB}"));
     assert_eq!(explained(&node, &ok), Err(NotExplained::NoRequest));
+}
+
+#[test]
+fn a_call_to_a_subscriber_is_explained_with_its_alias_contacts_and_call_forwarding() {
+    let mut node = node();
+    let ordinary = |node: &Routed, uri: &str| {
+        let call = request("INVITE", uri, AS_ALICE, "i1", "");
+        let explanation = explained(node, &call).expect("an explanation");
+        assert_eq!(explanation.way, Way::Ordinary);
+        explanation.callee
+    };
+    let mut bob = ExplainedCallee {
+        address: b"bob@example.org"[..].into(),
+        is_by_alias: false,
+        contacts: 0,
+        forwarding: None,
+    };
+    assert_eq!(ordinary(&node, "sip:bob@example.org"), Some(bob.clone()));
+    assert_eq!(ordinary(&node, "sip:bob@elsewhere.example"), None);
+
+    node.bench.receive(BOB, &register("bob", BOB, 1, ""));
+    let forwarding = CallForwarding {
+        busy: Some(b"sip:carol@example.org"[..].into()),
+        ..CallForwarding::default()
+    };
+    let services = &node.bench.shared.services;
+    assert!(
+        services
+            .forwardings
+            .set(b"bob", b"example.org", Some(forwarding.clone()))
+    );
+    assert!(services.aliases.set(b"info", b"", Some(b"bob@example.org")));
+    bob.is_by_alias = true;
+    bob.contacts = 1;
+    bob.forwarding = Some(Arc::new(forwarding));
+    assert_eq!(ordinary(&node, "sip:info@example.org"), Some(bob));
 }

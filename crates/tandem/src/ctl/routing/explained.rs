@@ -1,7 +1,8 @@
 //! The result of `routes.explain` as text.
 use super::limits::Rule;
 use super::prefixes::Found;
-use crate::ctl::table::Table;
+use crate::ctl::services::Forwarding;
+use crate::ctl::table::{Table, printable};
 use serde::Deserialize;
 use std::fmt;
 
@@ -15,11 +16,21 @@ pub(super) struct Explained {
     limits: Vec<String>,
     prefixes: Option<Found>,
     groups: Vec<Group>,
+    subscriber: Option<Subscriber>,
 }
 
 #[derive(Deserialize)]
 struct Step {
     why: String,
+}
+
+/// The subscriber that the request is for.
+#[derive(Deserialize)]
+struct Subscriber {
+    address: String,
+    alias: bool,
+    contacts: u64,
+    forwarding: Option<Forwarding>,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +75,19 @@ impl Explained {
     }
 }
 
+impl fmt::Display for Subscriber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let alias = if self.alias { " by an alias" } else { "" };
+        let contacts = match self.contacts {
+            0 => "no registered contact".to_owned(),
+            1 => "1 registered contact".to_owned(),
+            many => format!("{many} registered contacts"),
+        };
+        let address = printable(&self.address);
+        write!(formatter, "{address}{alias}, {contacts}")
+    }
+}
+
 impl fmt::Display for Explained {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut steps = Table::default();
@@ -71,6 +95,9 @@ impl fmt::Display for Explained {
             steps.row([&number, &step.why]);
         }
         steps.fmt(formatter)?;
+        if !self.steps.is_empty() {
+            writeln!(formatter)?;
+        }
         let mut facts = Table::default();
         match &self.rule {
             Some(rule) => facts.row([&"action", &rule.described()]),
@@ -83,7 +110,15 @@ impl fmt::Display for Explained {
         if !self.limits.is_empty() {
             facts.row([&"limits", &self.limits.join(", ")]);
         }
-        write!(formatter, "\n{facts}")?;
+        if let Some(subscriber) = &self.subscriber {
+            facts.row([&"subscriber", subscriber]);
+        }
+        facts.fmt(formatter)?;
+        if let Some(subscriber) = &self.subscriber
+            && let Some(forwarding) = &subscriber.forwarding
+        {
+            write!(formatter, "\n{forwarding}")?;
+        }
         if let Some(prefixes) = &self.prefixes {
             write!(formatter, "\n{prefixes}")?;
         }

@@ -4,7 +4,8 @@ mod shown;
 use super::request::Request;
 use clap::Subcommand;
 use serde_json::json;
-use shown::{Alias, Aliases, Forwarding, Removed};
+pub(super) use shown::Forwarding;
+use shown::{Alias, Aliases, Removed};
 use std::time::Duration;
 
 /// What to do with aliases.

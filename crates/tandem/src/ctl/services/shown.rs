@@ -47,7 +47,7 @@ impl fmt::Display for Aliases {
 
 /// The result of `forwarding.show` and `forwarding.set`.
 #[derive(Deserialize)]
-pub(super) struct Forwarding {
+pub(in crate::ctl) struct Forwarding {
     subscriber: String,
     always: Option<String>,
     busy: Option<String>,

@@ -6,7 +6,10 @@ use crate::admin::methods::arguments::Arguments;
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::View;
-use sip_elements::explain::{ExplainedGroup, Explanation, NotExplained, Prefixes, Way};
+use sip_elements::explain::{
+    ExplainedCallee, ExplainedGroup, Explanation, NotExplained, Prefixes, Way,
+};
+use sip_elements::services::CallForwarding;
 use sip_routing::Policy;
 use sip_routing::gateway::Verdict;
 use sip_routing::rule::Outcome;
@@ -63,6 +66,7 @@ fn shown(explained: &Explanation, policy: &Policy) -> Value {
         "limits": explained.limits,
         "prefixes": prefixes.map(shown_prefixes),
         "groups": shown_groups.collect::<Vec<_>>(),
+        "subscriber": explained.callee.as_ref().map(shown_callee),
     })
 }
 
@@ -76,6 +80,31 @@ const fn way(way: &Way) -> &'static str {
         Way::Server(_) => "server",
         Way::Ordinary => "ordinary",
     }
+}
+
+fn shown_callee(callee: &ExplainedCallee) -> Value {
+    let address = String::from_utf8_lossy(&callee.address);
+    let forwarding = callee.forwarding.as_deref();
+    json!({
+        "address": address,
+        "alias": callee.is_by_alias,
+        "contacts": callee.contacts,
+        "forwarding": forwarding.map(|forwarding| shown_forwarding(&address, forwarding)),
+    })
+}
+
+/// As `forwarding.show` writes it.
+fn shown_forwarding(address: &str, forwarding: &CallForwarding) -> Value {
+    let text = |uri: &[u8]| String::from_utf8_lossy(uri).into_owned();
+    let no_answer = forwarding.no_answer.as_ref();
+    json!({
+        "subscriber": address,
+        "always": forwarding.always.as_deref().map(text),
+        "busy": forwarding.busy.as_deref().map(text),
+        "no_answer": no_answer.map(|it| text(&it.target)),
+        "seconds": no_answer.map(|it| it.after.as_secs()),
+        "not_registered": forwarding.not_registered.as_deref().map(text),
+    })
 }
 
 fn shown_prefixes(found: &Prefixes) -> Value {
