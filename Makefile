@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops bench capacity simulate setup setup-test setup-bench setup-package setup-test-package
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity simulate setup setup-test setup-bench setup-package setup-test-package
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -30,7 +30,7 @@ test-package: package setup-test-package ## Install the package in a clean syste
 
 test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
 	cargo test --workspace --no-fail-fast
-	INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
+	INTEROP_FEATURES=all INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 
 check: setup ## Check formatting, lints, licences, packages and links; compile everything, including fuzz targets
@@ -53,6 +53,9 @@ interop: setup-test ## Test against sipp, sipsak, baresip, linphone, browsers, K
 
 interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll, io_uring
 	scripts/interop-event-loops
+
+interop-features: setup-test ## Run `interop` with rules, prefixes, limits and records behind every test
+	INTEROP_FEATURES=all scripts/interop --no-fail-fast
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10

@@ -16,6 +16,7 @@ mod capture;
 mod devtools;
 mod dissection;
 mod dns;
+mod features;
 mod gateways;
 mod kamailio;
 mod lab;

@@ -1,5 +1,6 @@
 //! The server under test: the real binary with its own configuration, database and ports.
 
+use crate::features;
 use crate::process::{Child, PATIENCE, eventually, free_port, run};
 use crate::sipp::Scenario;
 use serde_json::Value;
@@ -155,6 +156,7 @@ impl Server {
                 "[[listen]]\ntransport = \"{transport}\"\naddress = \"{address}\"\n\n"
             );
         }
+        configuration += &features::sections(&configuration, self.folder.path());
         std::fs::write(self.path("tandem.toml"), configuration).expect("configuration");
     }
 

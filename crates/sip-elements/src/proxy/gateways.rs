@@ -38,6 +38,7 @@ pub(crate) struct GatewayRoute {
 
 /// A gateway that the request has been sent to.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts")]
 struct Attempt {
     gateway: Arc<Gateway>,
     /// The first branch that belongs to it.

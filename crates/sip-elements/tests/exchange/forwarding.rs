@@ -1,65 +1,58 @@
-//! Call forwarding: when a callee's calls go elsewhere, where they may go, and who pays for them.
+//! Call forwarding: when the calls of a callee go elsewhere, and what the next callee gets.
 
 use crate::bench::{ALICE, BOB, register, request, settings, status};
-use crate::routed::{
-    AS_ALICE, Declared, GW_A, NUMBER, Routed, response, routed, routed_with, three_gateways,
-    to_group,
-};
+use crate::routed::{AS_ALICE, Declared, NUMBER, Routed, routed, routed_with};
 use sip_elements::metrics::{DiversionCause, Refused};
 use sip_elements::services::{CallForwarding, NoAnswer};
-use sip_elements::{Foreign, Record, Redirects};
-use sip_message::digest::Credential;
-use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description};
-use sip_routing::rule::{HeaderDescription, RefusalDescription, RuleDescription};
 use sip_transport::IpNet;
 use std::time::Duration;
 
-const CAROL: &str = "192.0.2.30:5060";
-const DAVE: &str = "192.0.2.40:5060";
-const BOBS_OTHER: &str = "192.0.2.21:5060";
-const AS_BOB: &str = "sip:bob@example.org";
-const TO_CAROL: &str = "sip:carol@example.org";
-const STRANGER: &str = "sip:mallory@elsewhere.example";
+pub(crate) const CAROL: &str = "192.0.2.30:5060";
+pub(crate) const DAVE: &str = "192.0.2.40:5060";
+pub(crate) const BOBS_OTHER: &str = "192.0.2.21:5060";
+pub(crate) const AS_BOB: &str = "sip:bob@example.org";
+pub(crate) const TO_CAROL: &str = "sip:carol@example.org";
+pub(crate) const STRANGER: &str = "sip:mallory@elsewhere.example";
 
-fn register_at(node: &mut Routed, user: &str, at: &str) {
+pub(crate) fn register_at(node: &mut Routed, user: &str, at: &str) {
     let register = register(user, at, 1, "").replace("reg-", &format!("reg-{at}-"));
     let sent = node.bench.receive(at, &register);
     assert_eq!(status(&sent[0].1), 200);
 }
 
 /// Bob and Carol are registered.
-fn two_phones(declared: Declared) -> Routed {
+pub(crate) fn two_phones(declared: Declared) -> Routed {
     let mut node = routed(declared);
     register_at(&mut node, "bob", BOB);
     register_at(&mut node, "carol", CAROL);
     node
 }
 
-fn forward(node: &Routed, user: &str, forwarding: CallForwarding) {
+pub(crate) fn forward(node: &Routed, user: &str, forwarding: CallForwarding) {
     let services = &node.bench.shared.services;
     let forwardings = &services.forwardings;
     assert!(forwardings.set(user.as_bytes(), b"example.org", Some(forwarding)));
 }
 
-fn uri(target: &str) -> Box<[u8]> {
+pub(crate) fn uri(target: &str) -> Box<[u8]> {
     target.as_bytes().into()
 }
 
-fn always(target: &str) -> CallForwarding {
+pub(crate) fn always(target: &str) -> CallForwarding {
     CallForwarding {
         always: Some(uri(target)),
         ..CallForwarding::default()
     }
 }
 
-fn busy(target: &str) -> CallForwarding {
+pub(crate) fn busy(target: &str) -> CallForwarding {
     CallForwarding {
         busy: Some(uri(target)),
         ..CallForwarding::default()
     }
 }
 
-fn no_answer(target: &str) -> CallForwarding {
+pub(crate) fn no_answer(target: &str) -> CallForwarding {
     CallForwarding {
         no_answer: Some(NoAnswer {
             after: Duration::from_secs(20),
@@ -69,22 +62,22 @@ fn no_answer(target: &str) -> CallForwarding {
     }
 }
 
-fn not_registered(target: &str) -> CallForwarding {
+pub(crate) fn not_registered(target: &str) -> CallForwarding {
     CallForwarding {
         not_registered: Some(uri(target)),
         ..CallForwarding::default()
     }
 }
 
-type Sent = Vec<(String, String)>;
+pub(crate) type Sent = Vec<(String, String)>;
 
-fn named(sent: Vec<(std::net::SocketAddr, String)>) -> Sent {
+pub(crate) fn named(sent: Vec<(std::net::SocketAddr, String)>) -> Sent {
     let sent = sent.into_iter();
     sent.map(|(to, text)| (to.to_string(), text)).collect()
 }
 
 /// Somebody calls. Returns what leaves, without the 100.
-fn call_from(node: &mut Routed, from: &str, to: &str) -> Sent {
+pub(crate) fn call_from(node: &mut Routed, from: &str, to: &str) -> Sent {
     let number = node.bench.exchange.dialog_stats().created;
     let invite = request("INVITE", to, from, &format!("i{number}"), "");
     let invite = invite.replace("call-1", &format!("call-{number}"));
@@ -93,17 +86,17 @@ fn call_from(node: &mut Routed, from: &str, to: &str) -> Sent {
     sent
 }
 
-fn call_bob(node: &mut Routed) -> Sent {
+pub(crate) fn call_bob(node: &mut Routed) -> Sent {
     call_from(node, AS_ALICE, AS_BOB)
 }
 
 /// Waits, and returns what leaves except retransmissions of INVITEs to `to`.
-fn wait(node: &mut Routed, seconds: u64) -> Sent {
+pub(crate) fn wait(node: &mut Routed, seconds: u64) -> Sent {
     named(node.bench.wait(Duration::from_secs(seconds)))
 }
 
 /// The INVITE in these messages.
-fn invite_in(sent: &Sent) -> (String, String) {
+pub(crate) fn invite_in(sent: &Sent) -> (String, String) {
     let mut invites = sent.iter().filter(|(_, text)| text.starts_with("INVITE "));
     let invite = invites
         .next()
@@ -113,11 +106,11 @@ fn invite_in(sent: &Sent) -> (String, String) {
     invite
 }
 
-fn to(sent: &Sent) -> Vec<&str> {
+pub(crate) fn to(sent: &Sent) -> Vec<&str> {
     sent.iter().map(|(to, _)| to.as_str()).collect()
 }
 
-fn values<'t>(message: &'t str, name: &str) -> Vec<&'t str> {
+pub(crate) fn values<'t>(message: &'t str, name: &str) -> Vec<&'t str> {
     let prefix = format!("{name}: ");
     let lines = message.split("\r\n");
     lines
@@ -125,16 +118,16 @@ fn values<'t>(message: &'t str, name: &str) -> Vec<&'t str> {
         .collect()
 }
 
-fn diverted(node: &Routed, cause: DiversionCause) -> u64 {
+pub(crate) fn diverted(node: &Routed, cause: DiversionCause) -> u64 {
     node.bench.metrics.diversions[cause as usize].value()
 }
 
-fn refused(node: &Routed) -> u64 {
+pub(crate) fn refused(node: &Routed) -> u64 {
     node.bench.metrics.refusals[Refused::Diversion as usize].value()
 }
 
 /// The status that the caller gets, if this is all that is sent.
-fn caller_got(sent: &Sent) -> u16 {
+pub(crate) fn caller_got(sent: &Sent) -> u16 {
     assert_eq!(to(sent), [ALICE], "{sent:#?}");
     status(&sent[0].1)
 }
@@ -437,186 +430,6 @@ fn the_next_callee_forwards_with_its_own_settings() {
     assert_eq!(values(&third.1, "Diversion"), by);
     assert_eq!(caller_got(&node.reply(&third, "200 OK")), 200);
 }
-
-/// Bob may not call numbers.
-fn barred() -> RuleDescription {
-    RuleDescription {
-        name: "barred".into(),
-        from_user: Some(vec!["bob".into()]),
-        user: Some(vec!["+*".into()]),
-        refuse: Some(RefusalDescription {
-            status: 403,
-            ..RefusalDescription::default()
-        }),
-        ..RuleDescription::default()
-    }
-}
-
-/// Subscribers are believed, and their calls to numbers go to gateways.
-fn with_gateways(limits: Description, mut rules: Vec<RuleDescription>) -> Routed {
-    rules.push(to_group("pstn"));
-    let mut settings = settings();
-    settings.challenge.clear();
-    let declared = Declared {
-        gateways: three_gateways(),
-        limits,
-        rules,
-        ..Declared::default()
-    };
-    let mut node = routed_with(settings, declared);
-    register_at(&mut node, "bob", BOB);
-    node
-}
-
-#[test]
-fn a_stranger_reaches_a_gateway_by_the_forwarding_of_the_callee_alone() {
-    let mut node = with_gateways(Description::default(), Vec::new());
-    let sent = call_from(&mut node, STRANGER, NUMBER);
-    assert_eq!(caller_got(&sent), 403);
-    forward(&node, "bob", always(NUMBER));
-    let sent = call_from(&mut node, STRANGER, "sip:bob@example.org");
-    assert_eq!(to(&sent), [GW_A]);
-    assert!(
-        sent[0]
-            .1
-            .starts_with(&format!("INVITE sip:+4989123@{GW_A} "))
-    );
-    assert!(sent[0].1.contains("From: <sip:mallory@elsewhere.example>"));
-    let second = node.reply(&sent[0], "503 Service Unavailable");
-    assert_ne!(to(&second), [ALICE], "another gateway");
-    node.reply(&second[0], "200 OK");
-    assert_eq!(node.live(), [0, 1, 0]);
-}
-
-#[test]
-fn a_callee_forwards_only_to_where_it_may_call() {
-    let mut node = with_gateways(Description::default(), vec![barred()]);
-    forward(&node, "bob", busy(NUMBER));
-    let first = call_bob(&mut node);
-    let sent = node.reply(&first[0], "486 Busy Here");
-    assert_eq!(caller_got(&sent), 486, "as without forwarding");
-    assert_eq!((node.live(), refused(&node)), ([0; 3], 1));
-
-    forward(&node, "bob", always(NUMBER));
-    let sent = call_from(&mut node, AS_ALICE, "sip:bob@example.org");
-    assert_eq!(caller_got(&sent), 480);
-
-    forward(&node, "bob", always("sip:x@elsewhere.example"));
-    let sent = call_from(&mut node, AS_ALICE, "sip:bob@example.org");
-    assert_eq!(caller_got(&sent), 480, "no relaying");
-
-    forward(&node, "bob", always("tel:+1"));
-    let sent = call_from(&mut node, AS_ALICE, "sip:bob@example.org");
-    assert_eq!(caller_got(&sent), 480, "no SIP URI");
-}
-
-#[test]
-fn the_source_and_the_trust_of_the_caller_open_nothing_for_the_callee() {
-    let trusted = RuleDescription {
-        name: "carrier".into(),
-        source: Some(vec!["192.0.2.10".into()]),
-        domain: Some(vec!["elsewhere.example".into()]),
-        group: Some("pstn".into()),
-        authenticate: Some(sip_routing::rule::Authentication::Trust),
-        ..RuleDescription::default()
-    };
-    let mut node = with_gateways(Description::default(), vec![trusted]);
-    forward(&node, "bob", always("sip:x@elsewhere.example"));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    assert_eq!((caller_got(&sent), refused(&node)), (480, 1));
-}
-
-#[test]
-fn a_forwarded_call_counts_in_the_limit_of_the_callee_until_it_ends() {
-    let limits = Description {
-        each_subscriber: Some(DeclaredEach {
-            bounds: Bounds {
-                max_calls: Some(1),
-                ..Bounds::default()
-            },
-            max_keys: 100,
-        }),
-        ..Description::default()
-    };
-    let mut node = with_gateways(limits, Vec::new());
-    forward(&node, "bob", always(NUMBER));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
-    assert_eq!(bobs(&node), 1);
-    assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
-    assert_eq!(bobs(&node), 1, "the dialog holds it");
-
-    let another = request("INVITE", AS_BOB, STRANGER, "i2", "").replace("call-1", "call-2");
-    let sent = named(node.bench.receive(ALICE, &another));
-    assert_eq!(status(&sent.last().expect("a response").1), 480);
-    assert_eq!(bobs(&node), 1);
-
-    // The dialog ends without an ACK.
-    wait(&mut node, 40);
-    wait(&mut node, 40);
-    assert_eq!((bobs(&node), node.live()), (0, [0; 3]));
-}
-
-#[test]
-fn a_forwarded_call_counts_again_after_a_restart() {
-    let limits = || Description {
-        each_subscriber: Some(DeclaredEach {
-            bounds: Bounds::default(),
-            max_keys: 100,
-        }),
-        ..Description::default()
-    };
-    let mut node = with_gateways(limits(), Vec::new());
-    forward(&node, "bob", always(NUMBER));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
-    let states = node.bench.output.drain_records();
-    let mut states = states.filter_map(|record| match record {
-        Record::Dialog { state, .. } => state,
-        _ => None,
-    });
-    let state = states.next_back().expect("a state");
-
-    let mut next = with_gateways(limits(), Vec::new());
-    next.bench.now = node.bench.now + Duration::from_secs(1);
-    let now = next.bench.now;
-    assert!(next.bench.exchange.restore(now, &state));
-    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
-    assert_eq!((bobs(&next), next.live()), (1, [1, 0, 0]));
-    next.bench.wait(Duration::from_secs(25 * 3_600));
-    assert_eq!((bobs(&next), next.live()), (0, [0; 3]));
-}
-
-#[test]
-fn a_failed_forwarded_call_gives_its_place_back() {
-    let limits = Description {
-        each_subscriber: Some(DeclaredEach {
-            bounds: Bounds {
-                max_calls: Some(1),
-                ..Bounds::default()
-            },
-            max_keys: 100,
-        }),
-        ..Description::default()
-    };
-    let mut node = with_gateways(limits, Vec::new());
-    forward(&node, "bob", always(NUMBER));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    assert_eq!(caller_got(&node.reply(&sent[0], "486 Busy Here")), 486);
-    assert_eq!(node.policy.limits.subscriber_calls(b"bob@example.org"), 0);
-}
-
-#[test]
-fn a_subscriber_may_forward_to_other_domains_if_subscribers_may_call_them() {
-    let mut settings = settings();
-    settings.challenge.clear();
-    settings.proxy.foreign = Foreign::Subscribers;
-    let mut node = routed_with(settings, Declared::default());
-    forward(&node, "bob", not_registered("sip:box@203.0.113.9"));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    assert_eq!(to(&sent), ["203.0.113.9:5060"]);
-}
-
 #[test]
 fn an_alias_leads_to_the_subscriber_and_to_its_forwarding() {
     let mut node = two_phones(Declared::default());
@@ -635,225 +448,4 @@ fn an_alias_leads_to_the_subscriber_and_to_its_forwarding() {
     assert_eq!(to(&sent), [CAROL]);
     let second = node.reply(&sent[0], "486 Busy Here");
     assert_eq!(to(&second), [BOB], "the number of the target is an alias");
-}
-
-/// Bob's phone redirects the call to these contacts. Returns what the node sends.
-fn redirected(node: &mut Routed, contacts: &str) -> Sent {
-    let first = call_bob(node);
-    let moved = format!("302 Moved Temporarily\nContact: {contacts}");
-    let response = response(&first[0].1, &moved).replace("Contact: <sip:gw@192.0.2.50:5060>\n", "");
-    named(node.bench.receive(BOB, &response))
-        .into_iter()
-        .filter(|(_, text)| !text.starts_with("ACK "))
-        .collect()
-}
-
-fn recursing(rules: Vec<RuleDescription>) -> Routed {
-    let mut settings = settings();
-    settings.challenge.clear();
-    settings.proxy.diversions.redirects = Redirects::Recurse;
-    let declared = Declared {
-        gateways: three_gateways(),
-        rules,
-        ..Declared::default()
-    };
-    let mut node = routed_with(settings, declared);
-    register_at(&mut node, "bob", BOB);
-    register_at(&mut node, "carol", CAROL);
-    node
-}
-
-#[test]
-fn redirections_pass_unless_the_operator_wants_otherwise() {
-    let mut node = two_phones(Declared::default());
-    let sent = redirected(&mut node, "<sip:carol@example.org>");
-    assert_eq!(caller_got(&sent), 302);
-    assert_eq!(values(&sent[0].1, "Contact"), ["<sip:carol@example.org>"]);
-}
-
-#[test]
-fn the_contacts_of_a_redirection_are_called_in_their_order() {
-    let mut node = recursing(Vec::new());
-    let contacts = "<sip:nobody@example.org>;q=0.1, <sip:carol@example.org?Subject=x>;q=0.9";
-    let second = redirected(&mut node, contacts);
-    assert_eq!(to(&second), [CAROL]);
-    let diversion = "<sip:bob@example.org>;reason=deflection;counter=1";
-    assert_eq!(values(&second[0].1, "Diversion"), [diversion]);
-    assert_eq!(diverted(&node, DiversionCause::Redirected), 1);
-    let sent = node.reply(&second[0], "404 Not Found");
-    assert_eq!(caller_got(&sent), 404);
-}
-
-#[test]
-fn what_a_phone_wants_comes_before_call_forwarding() {
-    let mut node = recursing(Vec::new());
-    register_at(&mut node, "dave", DAVE);
-    forward(&node, "bob", not_registered("sip:dave@example.org"));
-    let second = redirected(&mut node, "<sip:carol@example.org>");
-    assert_eq!(to(&second), [CAROL]);
-}
-
-#[test]
-fn the_next_contact_replaces_the_place_of_the_one_before() {
-    let each_subscriber = Some(DeclaredEach {
-        bounds: Bounds {
-            max_calls: Some(1),
-            ..Bounds::default()
-        },
-        max_keys: 100,
-    });
-    let mut settings = settings();
-    settings.challenge.clear();
-    settings.proxy.diversions.redirects = Redirects::Recurse;
-    let limits = Description {
-        each_subscriber,
-        ..Description::default()
-    };
-    let declared = Declared {
-        limits,
-        ..Declared::default()
-    };
-    let mut node = routed_with(settings, declared);
-    for (user, at) in [("bob", BOB), ("carol", CAROL), ("dave", DAVE)] {
-        register_at(&mut node, user, at);
-    }
-    let second = redirected(&mut node, "<sip:carol@example.org>, <sip:dave@example.org>");
-    assert_eq!(to(&second), [CAROL]);
-    let third = node.reply(&second[0], "486 Busy Here");
-    assert_eq!(to(&third), [DAVE]);
-    assert_eq!(node.policy.limits.subscriber_calls(b"bob@example.org"), 1);
-}
-
-#[test]
-fn a_redirection_leads_only_to_where_the_callee_may_call() {
-    let mut node = recursing(vec![barred(), to_group("pstn")]);
-    let contacts = format!("<{NUMBER}>, <sip:x@elsewhere.example>, <sip:bob@example.org>");
-    let sent = redirected(&mut node, &contacts);
-    assert_eq!((caller_got(&sent), node.live()), (480, [0; 3]));
-
-    let mut node = recursing(vec![to_group("pstn")]);
-    let sent = redirected(&mut node, &format!("<{NUMBER}>"));
-    assert_eq!(to(&sent), [GW_A]);
-    let moved = "302 Moved\nContact: <sip:carol@example.org>";
-    let sent = node.reply(&sent[0], moved);
-    assert_eq!(caller_got(&sent), 302, "a gateway is not believed");
-}
-
-#[test]
-fn a_redirection_of_many_contacts_is_bounded() {
-    let mut node = recursing(Vec::new());
-    let contacts: Vec<String> = (0..50).map(|n| format!("<sip:n{n}@example.org>")).collect();
-    let sent = redirected(&mut node, &contacts.join(", "));
-    assert_eq!(caller_got(&sent), 480);
-    assert_eq!(refused(&node), 5);
-}
-
-#[test]
-fn phones_that_redirect_to_each_other_make_no_loop() {
-    let mut node = recursing(Vec::new());
-    let second = redirected(&mut node, "<sip:carol@example.org>");
-    let moved = "302 Moved\nContact: <sip:bob@example.org>";
-    let back = response(&second[0].1, moved).replace("Contact: <sip:gw@192.0.2.50:5060>\n", "");
-    let sent: Sent = named(node.bench.receive(CAROL, &back))
-        .into_iter()
-        .filter(|(_, text)| !text.starts_with("ACK "))
-        .collect();
-    assert_eq!(caller_got(&sent), 482);
-}
-
-#[test]
-fn the_credentials_of_a_gateway_do_not_follow_a_redirection() {
-    let mut gateways = three_gateways();
-    gateways.gateways[0].credential = Some(Credential {
-        realm: None,
-        username: "trunk".into(),
-        password: "secret".into(),
-    });
-    let mut settings = settings();
-    settings.challenge.clear();
-    settings.proxy.diversions.redirects = Redirects::Recurse;
-    let declared = Declared {
-        gateways,
-        rules: vec![to_group("only-a")],
-        ..Declared::default()
-    };
-    let mut node = routed_with(settings, declared);
-    register_at(&mut node, "bob", BOB);
-    register_at(&mut node, "carol", CAROL);
-    let contacts = format!("<{NUMBER}>;q=1, <sip:carol@example.org>;q=0.5");
-    let first = redirected(&mut node, &contacts);
-    assert_eq!(to(&first), [GW_A]);
-    let challenge = "407 Proxy Authentication Required\n\
-                     Proxy-Authenticate: Digest realm=\"carrier\", nonce=\"n1\", qop=\"auth\"";
-    let again = node.reply(&first[0], challenge);
-    assert_eq!(to(&again), [GW_A]);
-    assert!(again[0].1.contains("username=\"trunk\""), "{again:#?}");
-    let next = node.reply(&again[0], "404 Not Found");
-    assert_eq!(to(&next), [CAROL]);
-    assert!(!next[0].1.contains("Authorization"), "{next:#?}");
-}
-
-#[test]
-fn a_rule_for_a_listener_or_a_header_field_does_not_decide_about_a_forwarded_call() {
-    let trunk = |name: &str| RuleDescription {
-        name: name.into(),
-        domain: Some(vec!["elsewhere.example".into()]),
-        group: Some("pstn".into()),
-        authenticate: Some(sip_routing::rule::Authentication::Trust),
-        ..RuleDescription::default()
-    };
-    let of_listener = RuleDescription {
-        listener: Some(vec!["udp:192.0.2.1:5060".into()]),
-        ..trunk("listener")
-    };
-    let of_source = RuleDescription {
-        source: Some(vec!["192.0.2.0/24".into()]),
-        ..trunk("source")
-    };
-    let of_header = RuleDescription {
-        header: Some(vec![HeaderDescription {
-            name: "X-Customer".into(),
-            value: Some("gold".into()),
-        }]),
-        ..trunk("header")
-    };
-    for rule in [of_listener, of_source, of_header] {
-        let mut node = with_gateways(Description::default(), vec![rule]);
-        forward(&node, "bob", always("sip:x@elsewhere.example"));
-        let invite = request("INVITE", AS_BOB, STRANGER, "i1", "X-Customer: gold\n");
-        let mut sent = named(node.bench.receive(ALICE, &invite));
-        sent.retain(|(_, text)| !text.starts_with("SIP/2.0 100 "));
-        assert_eq!((caller_got(&sent), refused(&node)), (480, 1));
-    }
-}
-
-#[test]
-fn a_call_that_is_exempt_from_limits_still_counts_for_those_who_forward_it() {
-    let each_subscriber = Some(DeclaredEach {
-        bounds: Bounds {
-            max_calls: Some(1),
-            ..Bounds::default()
-        },
-        max_keys: 100,
-    });
-    let limits = Description {
-        each_subscriber,
-        ..Description::default()
-    };
-    let exempt = RuleDescription {
-        name: "exempt".into(),
-        from_domain: Some(vec!["elsewhere.example".into()]),
-        local: true,
-        limit: Some(sip_routing::limit::EXEMPT.into()),
-        ..RuleDescription::default()
-    };
-    let mut node = with_gateways(limits, vec![exempt]);
-    register_at(&mut node, "carol", CAROL);
-    forward(&node, "bob", always(TO_CAROL));
-    let sent = call_from(&mut node, STRANGER, AS_BOB);
-    assert_eq!(to(&sent), [CAROL]);
-    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
-    assert_eq!(bobs(&node), 1);
-    assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
-    assert_eq!(bobs(&node), 1, "the dialog holds it");
 }
