@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from . import capacity, results
+from . import capacity, results, routed, servers
 from .settings import PEERS, REPORT, BenchError, on_core, program
 
 LIMIT = "200m"
@@ -28,6 +28,17 @@ def run(settings, part):
         part.attempt(f"overload of {name}", measure, settings, part, name)
 
 
+def run_border(settings, part):
+    """The same of Tandem alone, with everything of W6, and digest: 407, a rule, limits, prefixes, gateways, dialogs and records."""
+    part.attempt("overload of tandem between gateways", measure_border, settings, part)
+
+
+def measure_border(settings, part):
+    policy = routed.border(settings.folder, authenticate="digest")
+    with servers.tandem(settings, challenge=("REGISTER", "INVITE"), users=routed.USERS, more=policy, records=True) as server:
+        measure_server(settings, part, ("tandem", "border"), server, routed.PHONES)
+
+
 def found_of(name):
     return REPORT / f"overload-{name}.json"
 
@@ -43,12 +54,19 @@ def thousandths(limit):
 
 
 def measure(settings, part, name):
-    found = found_of(name)
-    found.unlink(missing_ok=True)
     with capacity.server_for(settings, name) as server:
-        command = capacity.command_for(settings, server, name.title(), "overload", LIMIT, found, PAGE)
-        command += [*SEARCH, *FACTORS, *(SHORT if settings.quick else STEPS), "call", "--rate", f"{estimate(name):.0f}"]
-        subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
+        measure_server(settings, part, (name, ""), server)
+
+
+def measure_server(settings, part, of, server, phones=()):
+    """Measures a running server. `of` is its name and that of its configuration, which begins the names of its rows."""
+    name, variant = of
+    found, prefix = found_of(variant or name), f"{variant}-" if variant else ""
+    found.unlink(missing_ok=True)
+    page = REPORT / f"{prefix}{PAGE.name}"
+    command = capacity.command_for(settings, server, (variant or name).title(), "overload", LIMIT, found, page)
+    command += [*SEARCH, *FACTORS, *(SHORT if settings.quick else STEPS), "call", *phones, "--rate", f"{estimate(name):.0f}"]
+    subprocess.run(on_core(settings.client_core, command), stdout=subprocess.DEVNULL)
     if not found.exists():
         raise BenchError("the measurement failed: see its output above")
     figures = json.loads(found.read_text())
@@ -58,8 +76,8 @@ def measure(settings, part, name):
     beyond = [point["goodput"] / figures["best"] * 100 for point in figures["points"] if point["factor"] >= BEYOND]
     if not beyond:
         raise BenchError("no rate above the best rate was offered")
-    part.add("overload", name, min(beyond), figures, doubts)
+    part.add(f"{prefix}overload", name, min(beyond), figures, doubts)
     recovery = figures["recovery"]
     if recovery["seconds"] is None:
         part.remark(f"{name} does not recover within the observed {recovery['observed']:.0f} s; the row shows this time")
-    part.add("recovery", name, recovery["observed"] if recovery["seconds"] is None else recovery["seconds"], recovery, recovery["doubts"])
+    part.add(f"{prefix}recovery", name, recovery["observed"] if recovery["seconds"] is None else recovery["seconds"], recovery, recovery["doubts"])

@@ -5,7 +5,8 @@ The gateways are three addresses of the generator, which answers what comes to a
 PORT = 15090
 GATEWAYS = [f"sip:127.1.0.{number}:{PORT}" for number in (1, 2, 3)]
 # Options of the generator.
-PHONES = ("--first-port", str(PORT), "--user", "4930{:07}", "--registered")
+USERS = "4930{:07}"
+PHONES = ("--first-port", str(PORT), "--user", USERS, "--registered")
 PREFIXES = 300_000
 # The first eight digits of the numbers of the phones, of which there are 100,000 at most.
 OWN = [f"493000{number:02}" for number in range(100)]
@@ -24,7 +25,6 @@ source_calls_per_second = 100000
 name = "calls"
 method = ["INVITE"]
 source = ["127.0.0.0/8"]
-authenticate = "trust"
 action = "prefixes"
 prefixes = "default"
 """
@@ -51,12 +51,12 @@ def prefixes(count):
             yield from (f"{block}{digit}" for digit in neighbours)
 
 
-def border(folder, count=PREFIXES):
-    """The configuration of Tandem for W6."""
+def border(folder, count=PREFIXES, authenticate="trust"):
+    """The configuration of Tandem for W6. `authenticate` is that of the rule."""
     file = folder / f"prefixes-{count}.csv"
     if not file.exists():
         file.write_text("prefix,groups\n" + "".join(f"{prefix},carriers\n" for prefix in prefixes(count)))
-    return f'[prefixes]\nsource = "file"\nfile = "{file}"\n{gateways()}{GROUP}{BORDER}'
+    return f'[prefixes]\nsource = "file"\nfile = "{file}"\n{gateways()}{GROUP}{BORDER}authenticate = "{authenticate}"\n'
 
 
 def balancer(_):

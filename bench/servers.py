@@ -24,6 +24,7 @@ ADMIN = f"127.0.0.1:{ADMIN_PORT}"
 DOMAIN = "tandem.localhost"
 # More subscribers than any workload or connection test registers.
 SUBSCRIBERS = 120_001
+USERS = "user{}"
 START_WITHIN = 20
 # The file of Tandem's call records.
 RECORDS = "calls.jsonl"
@@ -169,13 +170,14 @@ def metrics():
     return [(name, float(value)) for name, value in pairs]
 
 
-def subscribers(folder, domains, each, binary=""):
+def subscribers(folder, domains, each, binary="", users=USERS):
     """A database with subscribers user0, user1, … of each domain, created once per run and program: an earlier build may not know the tables of this
-    one. `binary` is another program than the one that was built."""
-    database = folder / f"{domains[0]}-{len(domains)}-{each}{'-before' if binary else ''}.db"
+    one. `binary` is another program than the one that was built, `users` the pattern of their names."""
+    names = "" if users == USERS else "-numbers"
+    database = folder / f"{domains[0]}-{len(domains)}-{each}{names}{'-before' if binary else ''}.db"
     if not database.exists():
         lines, config = folder / "subscribers.csv", folder / "import.toml"
-        lines.write_text("".join(f"user{user},{domain},password{user}\n" for domain in domains for user in range(each)))
+        lines.write_text("".join(f"{users.format(user)},{domain},password{user}\n" for domain in domains for user in range(each)))
         config.write_text(f'domains = {json.dumps(domains)}\n[database]\nurl = "sqlite:{database}"\n')
         command = [binary or program("tandem"), "user", "import", "--config", str(config), str(lines)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -211,16 +213,17 @@ listen = "{ADMIN}"
 
 
 def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=None, segmentation=True, event_loop="epoll",
-           domains=(DOMAIN,), each=SUBSCRIBERS, more="", records=False, binary=""):
+           domains=(DOMAIN,), each=SUBSCRIBERS, more="", records=False, binary="", users=USERS):
     """Tandem with subscribers and without registrations. `pins` are the processors of its workers. Default: one worker on the server's processor.
-    With `records`, it writes a record for each call. `binary` is another program than the one that was built."""
+    With `records`, it writes a record for each call. `binary` is another program than the one that was built,
+    `users` the pattern of the names of its subscribers."""
     domains = list(domains)
     database = settings.folder / "tandem.db"
     for old in [*settings.folder.glob("tandem.db*"), *settings.folder.glob(RECORDS)]:
         old.unlink()
     if records:
         more += f'[records]\nfile = "{settings.folder / RECORDS}"\n'
-    shutil.copy(subscribers(settings.folder, domains, each, binary), database)
+    shutil.copy(subscribers(settings.folder, domains, each, binary, users), database)
     if transport == "tls":
         make_certificate(settings.folder, key)
     config = settings.folder / "tandem.toml"
