@@ -253,6 +253,10 @@ fn find_and_forward(
         return forward_without_state(worker, request, origin, routing, (identity, ruling));
     }
     let mut onward = policy::find(&worker.parts, request, routing, identity, ruling)?;
+    if policy::claims_dialog(&worker.parts, request, &onward) {
+        worker.parts.metrics.unproven.increment();
+        return Err(Refusal::Status(481).into());
+    }
     check_session_interval(worker, request, origin)?;
     let permits = policy::admit(&worker.parts, request, origin.flow, identity, ruling)?;
     if let Some(permits) = permits {

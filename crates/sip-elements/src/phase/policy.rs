@@ -299,7 +299,7 @@ pub(crate) fn find(
     let call_id = request.call_id().unwrap_or_default();
     let uri = match identity {
         Identity::Peer => edited,
-        _ => without_parameters_of_number(&edited),
+        _ => without_routing_parameters(&edited),
     };
     policy.route = Some(GatewayRoute::new(groups, call_id, uri));
     Ok(Onward::new(Vec::new(), policy))
@@ -318,36 +318,52 @@ fn without_state(destination: &Destination, uri: &[u8], policy: CallPolicy) -> O
     Onward::new(vec![target], policy)
 }
 
-/// The URI without the parameters of its telephone number, except the context (RFC 3966 section 5.1.5). Rules and prefixes do not see
-/// them, but carriers may route by them (`rn` of RFC 4694, `tgrp` of RFC 4904), so only trusted peers may send them.
-fn without_parameters_of_number(uri: &[u8]) -> Box<[u8]> {
-    let scheme = uri
-        .iter()
-        .position(|octet| *octet == b':')
-        .map_or(0, |at| at + 1);
-    let (head, rest) = uri.split_at(scheme);
-    let end = match Uri::parse(uri).map(|uri| uri.scheme) {
-        Some(Scheme::Sip | Scheme::Sips) => rest.iter().position(|octet| *octet == b'@'),
-        Some(Scheme::Tel) => Some(rest.len()),
-        _ => None,
-    };
-    let Some((number, host)) = end.and_then(|end| rest.split_at_checked(end)) else {
+/// Parameters of a URI that everyone may send to a gateway.
+const HARMLESS: [&[u8]; 3] = [b"user", b"isub", b"ext"];
+
+/// The URI without the parameters that carriers may route by: `rn` (RFC 4694), `tgrp` (RFC 4904), `cause` (RFC 4458). Rules and prefixes do
+/// not see them, so only trusted peers may send them. The context of a telephone number stays (RFC 3966 section 5.1.5).
+fn without_routing_parameters(uri: &[u8]) -> Box<[u8]> {
+    let is_context = |name: &[u8]| name.eq_ignore_ascii_case(b"phone-context");
+    let is_harmless = |name: &[u8]| HARMLESS.iter().any(|it| name.eq_ignore_ascii_case(it));
+    let Some(parsed) = Uri::parse(uri) else {
         return uri.into();
     };
-    let mut plain = head.to_vec();
-    for (part, index) in number.split(|octet| *octet == b';').zip(0..) {
-        let name = part
-            .split(|octet| *octet == b'=')
-            .next()
-            .unwrap_or_default();
-        if index == 0 || name.eq_ignore_ascii_case(b"phone-context") {
-            if index > 0 {
+    let scheme: &[u8] = match parsed.scheme {
+        Scheme::Sip => b"sip:",
+        Scheme::Sips => b"sips:",
+        Scheme::Tel => b"tel:",
+        Scheme::Other(_) => return uri.into(),
+    };
+    let is_tel = parsed.scheme == Scheme::Tel;
+    let mut plain = scheme.to_vec();
+    if let Some(user) = parsed.user {
+        let mut parts = user.split(|octet| *octet == b';');
+        plain.extend_from_slice(parts.next().unwrap_or_default());
+        for part in parts {
+            let name = part.split(|octet| *octet == b'=').next();
+            if name.is_some_and(is_context) {
                 plain.push(b';');
+                plain.extend_from_slice(part);
             }
-            plain.extend_from_slice(part);
+        }
+        if !is_tel {
+            plain.push(b'@');
         }
     }
-    plain.extend_from_slice(host);
+    plain.extend_from_slice(parsed.host_bytes);
+    if let Some(port) = parsed.port {
+        plain.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    for (name, value) in parsed.params.iter() {
+        if is_harmless(name) || (is_tel && is_context(name)) {
+            plain.push(b';');
+            plain.extend_from_slice(name);
+            for part in value.map(|value| [&b"="[..], value]).into_iter().flatten() {
+                plain.extend_from_slice(part);
+            }
+        }
+    }
     plain.into()
 }
 
@@ -395,6 +411,20 @@ fn refuse_outsiders(
         return Err(destination::foreign_route(parts));
     }
     Ok(())
+}
+
+/// Whether an INVITE outside our dialogs has a To tag, and places are counted. As a new call it would have no dialog that holds its places,
+/// so its sender could exceed every maximum.
+pub(crate) fn claims_dialog(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    onward: &Onward,
+) -> bool {
+    let is_counted = !parts.settings.policy.limits.is_unlimited() || onward.goes_to_gateways();
+    is_counted
+        && request.method() == Method::Invite
+        && parts.settings.proxy.record_route
+        && request.to().is_some_and(|to| to.tag().is_some())
 }
 
 /// Admits a new call to the limits. `None` if there are no limits, if the request is no call, or if its rule says that it passes all.

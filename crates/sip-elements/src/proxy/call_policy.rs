@@ -119,6 +119,13 @@ impl From<Vec<Target>> for Onward {
 }
 
 impl Onward {
+    /// Whether the request goes to a gateway.
+    pub(crate) fn goes_to_gateways(&self) -> bool {
+        self.policy
+            .as_ref()
+            .is_some_and(|policy| policy.route.is_some())
+    }
+
     /// These targets, with what the policy says.
     pub(crate) fn new(targets: Vec<Target>, policy: CallPolicy) -> Self {
         let policy = policy.is_needed().then(|| Box::new(policy));

@@ -350,7 +350,10 @@ impl Context {
                 *remote
             }
         };
-        let inbound = Inbound::new(request, self.source);
+        let inbound = Inbound {
+            is_diverted: self.is_diverted(),
+            ..Inbound::new(request, self.source)
+        };
         let copy = RequestCopy::new(scope.parts, inbound, target, &self.routes, &hop, remote)?;
         if self.server.is_none() {
             forward::send_ack(scope.parts, scope.scratch, &copy);
@@ -385,6 +388,8 @@ impl Context {
         }
         if self.is_invite {
             self.arm_invite(scope, number);
+        } else if self.may_repeat_to_gateway() {
+            self.arm_other(scope, number);
         }
         Ok(Launch::Sent(number))
     }

@@ -180,21 +180,14 @@ impl Context {
         self.try_candidates(scope, request, None, cursor);
     }
 
-    /// Keeps the cursor and, for a request other than INVITE, sets a deadline. While there are other candidates, such a
-    /// request does not wait for Timer F, because its sender has given up by then. It waits at least 8*T1: over UDP a
-    /// server may not send 100 before Timer E has reached T2, which takes 3.5 s (RFC 4320 section 4.1).
+    /// Keeps the cursor. A request other than INVITE does not wait for Timer F while there are other candidates.
     fn await_answer(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, cursor: Box<Cursor>) {
         let has_next = cursor.has_next();
         if let Some(branch) = self.branches.get_mut(usize::from(place)) {
             branch.cursor = Some(cursor).filter(|cursor| has_next || cursor.is_named);
         }
-        if !self.is_invite
-            && has_next
-            && let Some(no_answer) = scope.parts.settings.proxy.no_answer
-        {
-            let least = scope.parts.settings.timers.t1.saturating_mul(8);
-            let deadline = scope.parts.now + no_answer.max(least);
-            self.arm(scope, place, deadline);
+        if !self.is_invite && has_next {
+            self.arm_other(scope, place);
         }
     }
 

@@ -24,6 +24,16 @@ impl Context {
         self.arm(scope, place, first.min(self.latest_end(scope, place)));
     }
 
+    /// Arms the timer of a request other than INVITE that something may replace. The request does not wait for Timer F, because its
+    /// sender has given up by then. It waits at least 8*T1: over UDP a server may not send 100 before Timer E has reached T2, which
+    /// takes 3.5 s (RFC 4320 section 4.1).
+    pub(super) fn arm_other(&mut self, scope: &mut ContextScope<'_, '_>, place: u8) {
+        if let Some(no_answer) = scope.parts.settings.proxy.no_answer {
+            let least = scope.parts.settings.timers.t1.saturating_mul(8);
+            self.arm(scope, place, scope.parts.now + no_answer.max(least));
+        }
+    }
+
     /// Arms the branch's timer and replaces the previous one.
     pub(super) fn arm(&mut self, scope: &mut ContextScope<'_, '_>, place: u8, at: Time) {
         self.disarm(scope, place);
@@ -62,6 +72,8 @@ impl Context {
             }
             // A server has the request and works on it. Timer F ends it.
             BranchState::Trying | BranchState::Proceeding if !self.is_invite => {}
+            // There is no alternative: Timer F ends it.
+            BranchState::Calling if !self.is_invite && !self.has_other(scope, place) => {}
             // There is no alternative: wait until the transaction times out.
             BranchState::Calling if scope.parts.now < timer_c && !self.has_other(scope, place) => {
                 self.rearm_check(scope, place, timer_c);

@@ -94,8 +94,7 @@ impl Diverter {
 
     /// Moves its places to the limits that apply now.
     pub(super) fn recount(&mut self, limits: &Limits) {
-        let rule = limits.named(&self.limit).map(AsRef::as_ref);
-        self.permits = limits.restore_diverted(&self.by, rule);
+        self.permits = limits.restore_diverted(&self.by, limits.of_rule(&self.limit));
     }
 
     /// Those in [`Diverter::text_of`], with places for them even if there are too many calls.
@@ -105,11 +104,10 @@ impl Diverter {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             let (by, name) = line.split_at(tab);
             let name = std::str::from_utf8(name.get(1..)?).ok()?;
-            let rule = limits.named(name).map(AsRef::as_ref);
             Some(Self {
                 by: by.into(),
                 limit: name.into(),
-                permits: limits.restore_diverted(by, rule),
+                permits: limits.restore_diverted(by, limits.of_rule(name)),
             })
         });
         restored.collect()
@@ -305,6 +303,12 @@ impl Context {
             }
         }
         false
+    }
+
+    /// Whether the present targets are those of a diversion.
+    pub(super) fn is_diverted(&self) -> bool {
+        let diversions = self.policy.as_ref().and_then(|it| it.diversions.as_ref());
+        diversions.is_some_and(|it| !it.path.is_empty())
     }
 
     /// Replaces the targets by those of a diversion. Returns whether there are any.

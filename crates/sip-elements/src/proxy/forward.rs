@@ -178,7 +178,8 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
         let warrant = warrant(target, routes, hop);
-        if !off_limits::admits(parts.settings, source.remote.ip(), flow.remote, warrant) {
+        let chosen_from = (!inbound.is_diverted).then(|| source.remote.ip());
+        if !off_limits::admits(parts.settings, chosen_from, flow.remote, warrant) {
             parts.metrics.off_limits.increment();
             return Err(Failure::OffLimits);
         }

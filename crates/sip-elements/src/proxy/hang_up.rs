@@ -120,6 +120,6 @@ fn flow_towards(parts: &WorkerParts<'_>, dialog: &Dialog, party: Party) -> Optio
     let source = dialog.leg(party.other()).flow.remote.ip();
     let listener = settings.listeners.get(usize::from(flow.listener.0))?;
     let is_secure = hop.is_secure || Uri::parse(&target.uri)?.scheme == sip_message::Scheme::Sips;
-    let is_allowed = off_limits::admits(settings, source, flow.remote, warrant);
+    let is_allowed = off_limits::admits(settings, Some(source), flow.remote, warrant);
     (is_allowed && (!is_secure || listener.protocol.is_secure())).then_some(flow)
 }

@@ -91,6 +91,8 @@ pub struct Inbound<'c, 'm> {
     pub source: Flow,
     /// The subscriber that authenticated (`user@domain`); empty if none did.
     pub subscriber: &'c [u8],
+    /// A callee, not the sender, has chosen the target.
+    pub is_diverted: bool,
 }
 
 impl<'c, 'm> Inbound<'c, 'm> {
@@ -100,6 +102,7 @@ impl<'c, 'm> Inbound<'c, 'm> {
             request,
             source,
             subscriber: b"",
+            is_diverted: false,
         }
     }
 
@@ -413,8 +416,12 @@ impl Proxy {
                     if state == BranchState::Calling {
                         context.mark_failed(scope, place, TargetFailure::Silent);
                     }
-                } else if state != BranchState::Calling {
-                    context.drop_other_candidates(place);
+                } else {
+                    if state != BranchState::Calling {
+                        context.drop_other_candidates(place);
+                    }
+                    // The sender has given up, too. Another gateway would deliver what was delivered already.
+                    context.leave_gateway(scope.parts.now);
                 }
                 context.fail_branch(scope, place, Failure::Timeout);
             }

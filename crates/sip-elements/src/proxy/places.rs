@@ -53,11 +53,9 @@ impl Places {
     /// many calls.
     pub(super) fn restored(policy: &Policy, dialog: &Dialog) -> Option<Self> {
         let gateway = name(dialog, Text::Gateway).and_then(|name| policy.gateways.gateway(name));
-        let limits = Some(&policy.limits).filter(|limits| !limits.is_unlimited());
-        let diverters =
-            limits.map(|limits| Diverter::restored(limits, dialog.text(Text::Diverters)));
-        let diverters = diverters.unwrap_or_default();
-        let limits = limits.filter(|_| !is_exempt(dialog));
+        let diverters = Diverter::restored(&policy.limits, dialog.text(Text::Diverters));
+        let is_limited = !policy.limits.is_unlimited() && !is_exempt(dialog);
+        let limits = is_limited.then_some(&policy.limits);
         let permits = limits.map(|limits| limits.restore(&call(limits, dialog)));
         let places = Self::new(permits, gateway.map(|gateway| gateway.occupy()));
         let places = places.or_else(|| (!diverters.is_empty()).then(Self::default))?;
@@ -101,10 +99,10 @@ fn is_exempt(dialog: &Dialog) -> bool {
 
 /// What decides which limits apply to the call of a dialog.
 fn call<'c>(limits: &'c Limits, dialog: &'c Dialog) -> Call<'c> {
-    let rule = name(dialog, Text::Limit).and_then(|name| limits.named(name));
+    let rule = name(dialog, Text::Limit).and_then(|name| limits.of_rule(name));
     Call {
         source: dialog.leg(Party::Caller).flow.remote.ip(),
         subscriber: Some(dialog.text(Text::Identity)).filter(|name| !name.is_empty()),
-        rule: rule.map(AsRef::as_ref),
+        rule,
     }
 }

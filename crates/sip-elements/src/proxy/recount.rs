@@ -138,7 +138,7 @@ impl Onward {
         let call = Call {
             source: source.remote.ip(),
             subscriber: Some(subscriber).filter(|name| !name.is_empty()),
-            rule: limits.named(policy.limit()).map(AsRef::as_ref),
+            rule: limits.of_rule(policy.limit()),
         };
         limits.recount(permits.get_or_insert_with(Permits::default), &call);
         policy.permits = permits;

@@ -17,10 +17,10 @@ pub(crate) enum TargetSource {
     Operator,
 }
 
-/// Whether a request from `source` may be sent to `destination`.
+/// Whether a request may be sent to `destination`. `source` is the address of who has chosen the destination, `None` if it is not known.
 pub(crate) fn admits(
     settings: &Settings,
-    source: IpAddr,
+    source: Option<IpAddr>,
     destination: SocketAddr,
     warrant: TargetSource,
 ) -> bool {
@@ -31,7 +31,7 @@ pub(crate) fn admits(
     if settings.proxy.off_limits.contains(ip) {
         return false;
     }
-    if warrant == TargetSource::Owner || is_as_near(source, ip) {
+    if warrant == TargetSource::Owner || source.is_some_and(|source| is_as_near(source, ip)) {
         return true;
     }
     !is_near(ip)
@@ -124,11 +124,15 @@ mod tests {
         for (source, destination, warrant, expected) in rows {
             let admitted = admits(
                 &settings,
-                source.parse().expect("an address"),
+                Some(source.parse().expect("an address")),
                 destination.parse().expect("an address"),
                 warrant,
             );
             assert_eq!(admitted, expected, "{source} to {destination}, {warrant:?}");
+        }
+        for near in ["127.0.0.1:5080", "[fe80::1]:5060", "10.0.0.1:5060"] {
+            let near = near.parse().expect("an address");
+            assert!(!admits(&settings, Option::None, near, None), "{near}");
         }
     }
 }

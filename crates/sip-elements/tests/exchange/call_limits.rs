@@ -280,3 +280,34 @@ fn without_dialogs_a_call_counts_until_its_final_response() {
     accept(&mut node, &invite);
     assert_eq!(live(&node), 0);
 }
+
+#[test]
+fn an_invite_that_claims_a_dialog_escapes_no_maximum() {
+    let claiming = invite(1).replace(
+        "To: <sip:bob@example.org>",
+        "To: <sip:bob@example.org>;tag=x",
+    );
+    for (limits, expected) in [
+        (Description::default(), "INVITE "),
+        (
+            Description {
+                overall: calls(1),
+                ..Description::default()
+            },
+            "SIP/2.0 481 ",
+        ),
+    ] {
+        let mut node = limited(limits);
+        let sent = node.bench.receive(ALICE, &claiming);
+        let (_, last) = sent.last().expect("a message");
+        assert!(last.starts_with(expected), "{last}");
+    }
+    let mut node = routed(Declared::to_group("pstn"));
+    let to_gateway = claiming.replace(
+        "INVITE sip:bob@example.org",
+        "INVITE sip:+4989123@example.org",
+    );
+    let sent = node.bench.receive(ALICE, &to_gateway);
+    assert_eq!(status(&sent.last().expect("a response").1), 481);
+    assert_eq!(node.live(), [0; 3]);
+}

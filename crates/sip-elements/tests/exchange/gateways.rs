@@ -291,6 +291,44 @@ fn only_calls_hold_places_and_are_counted() {
     assert_eq!(counts, (0, [0; 4], [0; 3]));
 }
 
+/// A MESSAGE of its own Call-ID, and where it goes.
+fn message(node: &mut Routed, number: u32) -> (String, String) {
+    let id = format!("m{number}");
+    let message = request("MESSAGE", NUMBER, crate::routed::AS_ALICE, &id, "");
+    let message = message.replace("call-1", &format!("message-{number}"));
+    let (to, copy) = node.bench.receive(ALICE, &message).pop().expect("a copy");
+    (to.to_string(), copy)
+}
+
+#[test]
+fn requests_without_a_response_do_not_make_a_gateway_inactive_and_are_delivered_once() {
+    let mut node = routed(Declared::to_group("pstn"));
+    for number in 0..6 {
+        let sent = message(&mut node, number);
+        assert_eq!(sent.0, GW_A);
+        // Its next hop is silent.
+        assert!(node.reply(&sent, "100 Trying").is_empty());
+    }
+    let sent = node.bench.wait(Duration::from_secs(40));
+    assert!(
+        sent.iter().all(|(to, _)| to.to_string() == GW_A),
+        "{sent:#?}"
+    );
+    assert_eq!(node.gateway("a").state(node.bench.now), State::Unprobed);
+}
+
+#[test]
+fn a_message_to_a_silent_gateway_goes_to_the_next_one_in_time() {
+    let mut node = routed(Declared::to_group("pstn"));
+    for number in 0..6 {
+        assert_eq!(message(&mut node, number).0, GW_A);
+    }
+    let sent = node.bench.wait(Duration::from_secs(5));
+    let next = sent.iter().filter(|(to, _)| to.to_string() == GW_B);
+    assert_eq!(next.count(), 6, "{sent:#?}");
+    assert_eq!(node.gateway("a").state(node.bench.now), State::Unprobed);
+}
+
 #[test]
 fn the_longest_prefix_decides_about_the_groups_and_no_gateway_is_tried_twice() {
     let mut declared = Declared::to_group("pstn");
@@ -451,16 +489,7 @@ fn other_requests_leave_the_rate_of_a_gateway_to_calls() {
     declared.gateways.gateways[0].rate = Rate::new(1.0, 1);
     let mut node = routed(declared);
     for number in 0..5 {
-        let message = request(
-            "MESSAGE",
-            NUMBER,
-            crate::routed::AS_ALICE,
-            &format!("m{number}"),
-            "",
-        );
-        let message = message.replace("call-1", &format!("message-{number}"));
-        let (to, _) = node.bench.receive(ALICE, &message).pop().expect("a copy");
-        assert_eq!(to.to_string(), GW_A);
+        assert_eq!(message(&mut node, number).0, GW_A);
     }
     assert_eq!(node.call().0, GW_A);
 }
@@ -483,22 +512,27 @@ fn a_silent_gateway_is_not_given_up_for_one_that_was_tried_in_another_group() {
 }
 
 #[test]
-fn parameters_of_the_number_reach_a_gateway_from_trusted_peers_only() {
-    let called = "sip:+4989123;npdi;phone-context=+49;rn=+88213@example.org";
+fn parameters_to_route_by_reach_a_gateway_from_trusted_peers_only() {
+    let called =
+        "sip:+4989123;npdi;phone-context=+49;rn=+88213@example.org;cause=302;user=phone;tgrp=gold";
     for (authentication, expected) in [
-        (Authentication::Never, "+4989123;phone-context=+49"),
+        (
+            Authentication::Never,
+            "+4989123;phone-context=+49@{at};user=phone",
+        ),
         (
             Authentication::Trust,
-            "+4989123;npdi;phone-context=+49;rn=+88213",
+            "+4989123;npdi;phone-context=+49;rn=+88213@{at};cause=302;user=phone;tgrp=gold",
         ),
     ] {
         let mut declared = Declared::to_group("pstn");
         declared.rules[0].authenticate = Some(authentication);
         let mut node = routed(declared);
         let invite = request("INVITE", called, "sip:x@elsewhere.example", "i1", "");
-        let (_, copy) = node.bench.receive(ALICE, &invite).pop().expect("a copy");
+        let (at, copy) = node.bench.receive(ALICE, &invite).pop().expect("a copy");
+        let expected = expected.replace("{at}", &at.to_string());
         assert!(
-            copy.starts_with(&format!("INVITE sip:{expected}@")),
+            copy.starts_with(&format!("INVITE sip:{expected} SIP/2.0\r\n")),
             "{copy}"
         );
     }

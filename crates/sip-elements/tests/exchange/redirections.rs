@@ -1,16 +1,16 @@
 //! Redirections of phones (3xx): passed to the caller, or followed.
 
-use crate::bench::{BOB, settings};
+use crate::bench::{BOB, request, settings};
 use crate::forwarding::{
-    CAROL, DAVE, Sent, call_bob, caller_got, diverted, forward, named, not_registered, refused,
-    register_at, to, two_phones, values,
+    AS_BOB, CAROL, DAVE, Sent, call_bob, caller_got, diverted, forward, named, not_registered,
+    refused, register_at, to, two_phones, values,
 };
 use crate::forwarding_rights::barred;
 use crate::routed::{
     Declared, GW_A, NUMBER, Routed, response, routed_with, three_gateways, to_group,
 };
-use sip_elements::Redirects;
 use sip_elements::metrics::DiversionCause;
+use sip_elements::{Foreign, Redirects};
 use sip_message::digest::Credential;
 use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description};
 use sip_routing::rule::RuleDescription;
@@ -115,6 +115,39 @@ fn a_redirection_leads_only_to_where_the_callee_may_call() {
     let moved = "302 Moved\nContact: <sip:carol@example.org>";
     let sent = node.reply(&sent[0], moved);
     assert_eq!(caller_got(&sent), 302, "a gateway is not believed");
+}
+
+#[test]
+fn a_redirection_does_not_lead_to_where_only_the_caller_may_call() {
+    let mut settings = settings();
+    settings.challenge.clear();
+    settings.proxy.diversions.redirects = Redirects::Recurse;
+    settings.proxy.foreign = Foreign::Subscribers;
+    settings.proxy.trusted_peers = ["127.0.0.0/8".parse().expect("a network")]
+        .into_iter()
+        .collect();
+    let mut node = routed_with(settings, Declared::default());
+    register_at(&mut node, "bob", BOB);
+    let voicemail = "127.0.0.1:5090";
+    let near = "sip:x@127.0.0.1:2525";
+    for (to, expected) in [(near, near), (AS_BOB, BOB)] {
+        let id = format!("i-{expected}");
+        let call = request("INVITE", to, "sip:vm@example.org", &id, "");
+        let sent = named(node.bench.receive(voicemail, &call.replace("call-1", &id)));
+        let first = sent.iter().find(|(_, text)| text.starts_with("INVITE "));
+        let (at, copy) = first.expect("a copy");
+        assert!(expected.ends_with(at.as_str()), "{at}");
+        if to == AS_BOB {
+            let moved = format!("302 Moved Temporarily\nContact: <{near}>");
+            let response =
+                response(copy, &moved).replace("Contact: <sip:gw@192.0.2.50:5060>\n", "");
+            let sent = named(node.bench.receive(BOB, &response));
+            assert!(
+                sent.iter().all(|(_, text)| !text.starts_with("INVITE ")),
+                "{sent:#?}"
+            );
+        }
+    }
 }
 
 #[test]

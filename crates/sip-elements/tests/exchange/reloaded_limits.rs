@@ -2,9 +2,11 @@
 
 use crate::bench::{ALICE, BOB, accept, accept_at, only, register, request, settings, status};
 use crate::live_calls::{from_alice, refuse};
-use crate::routed::{AS_ALICE, Declared, Routed, routed_with};
+use crate::routed::{AS_ALICE, Declared, NUMBER, Routed, routed_with};
 use sip_elements::services::CallForwarding;
-use sip_elements::{ControlMessage, Description as Body, Question, SessionDescriptions, Settings};
+use sip_elements::{
+    ControlMessage, Description as Body, Question, Record, SessionDescriptions, Settings,
+};
 use sip_routing::Policy;
 use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description, NamedLimit, NetworkLimit};
 use sip_routing::rule::RuleDescription;
@@ -343,4 +345,43 @@ fn limits_that_a_reload_adds_count_a_forwarded_call_for_each_party() {
         settle(&mut node);
         assert_eq!(calls_of_both(&node), [1, 1], "answered: {is_answered}");
     }
+}
+
+#[test]
+fn limits_that_a_reload_adds_count_a_restored_call_that_was_forwarded_to_a_gateway() {
+    let declared = |limits: Description| Declared {
+        limits,
+        ..Declared::to_group("pstn")
+    };
+    let forwarding = CallForwarding {
+        always: Some(NUMBER.as_bytes().into()),
+        ..CallForwarding::default()
+    };
+    let mut node = routed_with(open(), declared(Description::default()));
+    let forwardings = &node.bench.shared.services.forwardings;
+    assert!(forwardings.set(b"bob", b"example.org", Some(forwarding)));
+    let sent = node.bench.receive(ALICE, &invite(1, ""));
+    let (to, copy) = sent.last().expect("a copy").clone();
+    node.reply(&(to.to_string(), copy), "200 OK");
+    let states = node.bench.output.drain_records();
+    let mut states = states.filter_map(|record| match record {
+        Record::Dialog { state, .. } => state,
+        _ => None,
+    });
+    let state = states.next_back().expect("a state");
+
+    let mut next = routed_with(open(), declared(Description::default()));
+    next.bench.now = node.bench.now + Duration::from_secs(1);
+    let now = next.bench.now;
+    assert!(next.bench.exchange.restore(now, &state));
+    let mut settings = open();
+    let policy = declared(of_each_subscriber()).policy_after(&settings, Some(&next.policy));
+    next.policy = Arc::clone(&policy);
+    settings.policy = policy;
+    let message = ControlMessage::Settings(Arc::new(settings));
+    next.bench
+        .exchange
+        .control(now, message, &mut next.bench.output);
+    settle(&mut next);
+    assert_eq!(calls_of_both(&next), [1, 1]);
 }

@@ -160,11 +160,17 @@ impl Gateway {
     /// place is held until the call itself ends.
     pub fn call_ended(&self, outcome: Outcome, now: Time) -> Option<Change> {
         self.state.calls.counters.call_ended(outcome);
-        self.request_ended(outcome, now)
+        self.learn(outcome, now)
     }
 
-    /// Learns from the outcome of a request other than INVITE that was sent here. [`Statistics`](super::Statistics) count calls only.
+    /// Learns from the outcome of a request other than INVITE that was sent here. [`Statistics`](super::Statistics) count calls only. A
+    /// timeout is no sign: without a response from its own next hop, a proxy does not respond either (RFC 4320 section 4.2).
     pub fn request_ended(&self, outcome: Outcome, now: Time) -> Option<Change> {
+        let is_sign = outcome != Outcome::Timeout;
+        is_sign.then(|| self.learn(outcome, now)).flatten()
+    }
+
+    fn learn(&self, outcome: Outcome, now: Time) -> Option<Change> {
         let sign = sign_of_call(outcome, &self.description.health)?;
         self.apply(
             sign,

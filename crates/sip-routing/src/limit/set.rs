@@ -285,6 +285,12 @@ impl Limits {
         self.named.iter().find(|limit| limit.name() == name)
     }
 
+    /// The limit of rules with this name.
+    pub fn of_rule(&self, name: &str) -> Option<&Limit> {
+        let limit = self.named(name).map(AsRef::as_ref);
+        limit.filter(|limit| limit.scope() == Scope::Rule)
+    }
+
     /// The limit of all calls.
     pub const fn overall(&self) -> &Limit {
         &self.overall

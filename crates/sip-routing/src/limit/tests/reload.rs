@@ -106,3 +106,20 @@ fn a_removed_limit_ends_with_its_last_call() {
     drop(permits);
     assert_eq!(after.overall().stats().live, 0);
 }
+
+#[test]
+fn a_limit_that_a_reload_gives_networks_is_no_limit_of_rules_any_more() {
+    let of_rule = Description {
+        named: vec![named("it", max_calls(2))],
+        ..Description::default()
+    };
+    let of_network = Description {
+        networks: vec![network("it", &["10.0.0.0/8"], max_calls(2))],
+        ..Description::default()
+    };
+    let before = limits(&of_rule);
+    assert!(before.of_rule("it").is_some());
+    let after = Limits::new(&of_network, Some(&before)).expect("a description");
+    assert!(after.of_rule("it").is_none());
+    assert!(after.named("it").is_some());
+}
