@@ -68,7 +68,8 @@ action = "local"
 limit = "of-rule"
 "#;
 
-/// The sections to append to a configuration: those that it lacks. A configuration with rules of its own gets records only.
+/// The sections to append to a configuration: those that it lacks. A configuration with rules of its own, or of an open
+/// relay, gets records only.
 ///
 /// # Panics
 ///
@@ -80,7 +81,14 @@ pub(crate) fn sections(configuration: &str, folder: &Path) -> String {
         Ok("all") => {}
         Ok(other) => panic!("INTEROP_FEATURES={other}: must be all"),
     }
-    let own = ["[call_limits]", "[[limit]]", "[[rule]]", "[[gateway]]"];
+    // With limits, an INVITE with a To tag outside our dialogs gets 481. A message of RFC 4475 is one, and has to be relayed.
+    let own = [
+        "[call_limits]",
+        "[[limit]]",
+        "[[rule]]",
+        "[[gateway]]",
+        "foreign = \"relay\"",
+    ];
     if !own.iter().any(|section| configuration.contains(section)) {
         let file = folder.join("prefixes.csv");
         let rows = (10_000..110_000).map(|prefix| format!("{prefix},elsewhere\n"));
