@@ -8,7 +8,7 @@ use crate::routing::{Routing, route};
 use crate::services::CallForwarding;
 use sip_message::{Message, Method, Uri};
 use sip_routing::Policy;
-use sip_routing::gateway::{Algorithm, Group, State, Verdict};
+use sip_routing::gateway::{self, Algorithm, Group, State, Verdict};
 use sip_routing::prefix::RouteList;
 use sip_routing::rule::{Authentication, Decision, Rule, Step};
 use sip_transport::selection::Destination;
@@ -92,7 +92,8 @@ pub struct ExplainedGroup {
     pub name: Box<str>,
     /// How the call chooses among members of one priority.
     pub algorithm: Algorithm,
-    /// The members that the call would try, in this order, and then the others.
+    /// The members that the call would try, in this order, and then the others. Those with [`Verdict::LastResort`] follow those of all
+    /// groups with [`Verdict::Try`].
     pub members: Vec<ExplainedMember>,
 }
 
@@ -185,12 +186,8 @@ fn limits(policy: &Policy, rule: Option<&Rule>, source: Flow) -> Vec<Box<str>> {
     network.into_iter().chain(of_rule).collect()
 }
 
-fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now: Time) -> Way {
-    let explained = |name: &str| {
-        let group = policy.gateways.group(name)?;
-        let call_hash = sip_message::home_hash(call_id);
-        Some(explained(group, call_hash, uri, now))
-    };
+fn way(policy: &Policy, rule: Option<&Rule>, called: (&[u8], &[u8]), now: Time) -> Way {
+    let group = |name: &str| policy.gateways.group(name).map(|group| &**group);
     match rule.map(Rule::decision) {
         None | Some(Decision::Local) => Way::Ordinary,
         Some(Decision::Refuse(refusal)) => Way::Refused {
@@ -201,15 +198,17 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
         Some(Decision::Stateless(destination)) => Way::Server(destination.clone()),
         Some(Decision::Group(reference) | Decision::Balance(reference)) => Way::Gateways {
             prefixes: None,
-            groups: explained(&reference.name).into_iter().collect(),
+            groups: explained(group(&reference.name).into_iter(), called, now),
         },
         Some(Decision::Prefixes(reference)) => {
-            let number = Uri::parse(uri).and_then(|uri| uri.user).unwrap_or_default();
+            let number = Uri::parse(called.0)
+                .and_then(|uri| uri.user)
+                .unwrap_or_default();
             let found = policy.prefixes.explain(&reference.name, number);
             let names = found.candidates.first().map(|longest| longest.routes);
             let names = names.into_iter().flat_map(RouteList::groups);
             Way::Gateways {
-                groups: names.filter_map(explained).collect(),
+                groups: explained(names.filter_map(group), called, now),
                 prefixes: Some(Prefixes {
                     table: found.table.map(Into::into),
                     digits: found.digits,
@@ -224,19 +223,28 @@ fn way(policy: &Policy, rule: Option<&Rule>, (uri, call_id): (&[u8], &[u8]), now
     }
 }
 
-fn explained(group: &Group, call_hash: u64, uri: &[u8], now: Time) -> ExplainedGroup {
-    let mut members = Vec::new();
-    group.explain(call_hash, now, |gateway, verdict| {
-        members.push(ExplainedMember {
-            gateway: gateway.name().into(),
-            state: gateway.state(now),
-            verdict,
-            request_uri: request_uri_at(uri, gateway),
-        });
-    });
-    ExplainedGroup {
+fn explained<'g>(
+    groups: impl Iterator<Item = &'g Group>,
+    (uri, call_id): (&[u8], &[u8]),
+    now: Time,
+) -> Vec<ExplainedGroup> {
+    let groups: Vec<&Group> = groups.collect();
+    let empty = |group: &&Group| ExplainedGroup {
         name: group.name().into(),
         algorithm: group.algorithm(),
-        members,
-    }
+        members: Vec::new(),
+    };
+    let mut explained: Vec<ExplainedGroup> = groups.iter().map(empty).collect();
+    let call_hash = sip_message::home_hash(call_id);
+    gateway::explain(&groups, call_hash, now, |index, gateway, verdict| {
+        if let Some(group) = explained.get_mut(index) {
+            group.members.push(ExplainedMember {
+                gateway: gateway.name().into(),
+                state: gateway.state(now),
+                verdict,
+                request_uri: request_uri_at(uri, gateway),
+            });
+        }
+    });
+    explained
 }

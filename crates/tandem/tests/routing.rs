@@ -431,7 +431,7 @@ PREFIX  GROUPS
 GROUP   GATEWAY   VERDICT
 berlin  berlin-2  try
 berlin  berlin-1  disabled
-world   berlin-2  try
+world   berlin-2  tried
 ";
         assert_eq!(explained, expected);
         let ordinary = ctl(&server, &["routes", "explain", "sip:alice@h"]).await;

@@ -10,7 +10,7 @@ use super::identity_headers::Trust;
 use crate::routing::failure::Failure;
 use crate::routing::target::{NextHop, Target};
 use sip_message::{Message, Scheme, Uri, home_hash};
-use sip_routing::gateway::{Gateway, Group, NoRates, Outcome, Place, TriedSet};
+use sip_routing::gateway::{Gateway, Group, NoRates, Outcome, Place, Search, TriedSet};
 use sip_transport::Time;
 use sip_transport::selection::Destination;
 use smallvec::SmallVec;
@@ -23,10 +23,8 @@ const OF_HOST: [&[u8]; 5] = [b"transport", b"maddr", b"ttl", b"lr", b"method"];
 /// The gateways that a request may go to, and those that it has tried.
 #[derive(Debug)]
 pub(crate) struct GatewayRoute {
-    /// The groups that may still have a member for it, the next one last.
+    /// The groups in their order.
     groups: Vec<Arc<Group>>,
-    /// The members of the next group that it has tried.
-    tried: TriedSet,
     call_hash: u64,
     /// The Request-URI. Its host is replaced for each gateway.
     uri: Box<[u8]>,
@@ -68,11 +66,9 @@ enum State {
 
 impl GatewayRoute {
     /// A route over these groups in their order.
-    pub(crate) fn new(mut groups: Vec<Arc<Group>>, call_id: &[u8], uri: Box<[u8]>) -> Self {
-        groups.reverse();
+    pub(crate) fn new(groups: Vec<Arc<Group>>, call_id: &[u8], uri: Box<[u8]>) -> Self {
         Self {
             groups,
-            tried: TriedSet::default(),
             call_hash: home_hash(call_id),
             uri,
             attempts: SmallVec::new(),
@@ -83,56 +79,45 @@ impl GatewayRoute {
 
     /// Chooses the next gateway. Branches from `first_branch` on belong to it. Only calls take a place and a part of its rate.
     fn choose(&mut self, now: Time, first_branch: u8, is_call: bool) -> Option<Target> {
-        while let Some(group) = self.groups.last() {
-            let choice = if is_call {
-                let choice = group.choose(self.call_hash, self.tried, now, &mut NoRates);
-                choice.map(|it| (it.member, it.gateway, Some(it.place)))
-            } else {
-                let choice = group.first(self.call_hash, self.tried, now);
-                choice.map(|(member, gateway)| (member, gateway, None))
-            };
-            let Some((member, gateway, place)) = choice else {
-                self.leave_group();
-                continue;
-            };
-            let gateway = Arc::clone(gateway);
-            self.tried.insert(member);
-            let target = target(&self.uri, &gateway);
-            self.attempts.push(Attempt {
-                gateway,
-                first_branch,
-                is_call,
-                place,
-                since: now,
-                has_rung: false,
-                is_reported: false,
-                is_answered: false,
-            });
-            self.state = State::Trying;
-            return Some(target);
-        }
-        self.state = State::Closed;
-        None
+        let search = self.search(now);
+        let choice = if is_call {
+            let choice = search.choose(&mut NoRates);
+            choice.map(|it| (it.gateway, Some(it.place)))
+        } else {
+            search.first().map(|gateway| (gateway, None))
+        };
+        let Some((gateway, place)) = choice else {
+            self.state = State::Closed;
+            return None;
+        };
+        let gateway = Arc::clone(gateway);
+        let target = target(&self.uri, &gateway);
+        self.attempts.push(Attempt {
+            gateway,
+            first_branch,
+            is_call,
+            place,
+            since: now,
+            has_rung: false,
+            is_reported: false,
+            is_answered: false,
+        });
+        self.state = State::Trying;
+        Some(target)
     }
 
-    /// Continues with the next group. A gateway that was tried as a member of another group is not tried again.
-    fn leave_group(&mut self) {
-        self.groups.pop();
-        if let Some(group) = self.groups.last() {
-            self.tried = self.tried_in(group);
-        }
+    /// A search through the groups for a gateway that was not tried.
+    fn search(&self, now: Time) -> Search<impl Iterator<Item = (&Group, TriedSet)> + Clone> {
+        let has_tried = |gateway: &Arc<Gateway>| self.has_tried(gateway);
+        let groups = self.groups.iter();
+        let groups = groups.map(move |group| (&**group, group.those(has_tried)));
+        Search::new(groups, self.call_hash, now)
     }
 
-    /// The members of a group that were tried as members of another one.
-    fn tried_in(&self, group: &Group) -> TriedSet {
-        let mut tried = TriedSet::default();
-        for ((gateway, _, _), number) in group.members().zip(0..) {
-            let is_same = |attempt: &Attempt| Arc::ptr_eq(&attempt.gateway, gateway);
-            if self.attempts.iter().any(is_same) {
-                tried.insert(number);
-            }
-        }
-        tried
+    /// Whether a gateway was tried, as a member of any group.
+    fn has_tried(&self, gateway: &Arc<Gateway>) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|attempt| Arc::ptr_eq(&attempt.gateway, gateway))
     }
 
     /// Whether another gateway would take the request if the present one failed with this outcome.
@@ -141,23 +126,15 @@ impl GatewayRoute {
             return false;
         };
         let rules = attempt.gateway.failover();
-        let untried = || {
-            let (next, others) = self.groups.split_last()?;
-            let in_others =
-                |group: &Arc<Group>| group.has_next(self.call_hash, self.tried_in(group), now);
-            let is_found = next.has_next(self.call_hash, self.tried, now);
-            Some(is_found || others.iter().any(in_others))
-        };
         self.attempts.len() < most
             && rules.should_fail_over(outcome, self.has_early_media)
-            && untried().unwrap_or(false)
+            && self.search(now).first().is_some()
     }
 
     /// Whether the request may have to be sent once more.
     fn may_repeat(&self) -> bool {
-        let untried = |group: &Arc<Group>| group.members().len() > self.tried.len() as usize;
-        self.state != State::Closed
-            && (self.groups.len() > 1 || self.groups.last().is_some_and(untried))
+        let mut members = self.groups.iter().flat_map(|group| group.members());
+        self.state != State::Closed && members.any(|(gateway, ..)| !self.has_tried(gateway))
     }
 
     /// The gateway that the request is sent to.

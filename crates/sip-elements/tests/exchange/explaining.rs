@@ -11,7 +11,7 @@ use sip_routing::rule::{RefusalDescription, RuleDescription};
 use sip_transport::{Flow, ListenerId};
 use std::sync::Arc;
 
-fn explained(node: &Routed, request: &str) -> Result<Explanation, NotExplained> {
+pub(crate) fn explained(node: &Routed, request: &str) -> Result<Explanation, NotExplained> {
     let mut settings = crate::bench::settings();
     settings.policy = Arc::clone(&node.policy);
     let view = View {

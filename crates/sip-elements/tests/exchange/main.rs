@@ -39,6 +39,7 @@ mod routed;
 mod rules;
 mod saving;
 mod session_timers;
+mod several_groups;
 mod shares;
 mod stateless;
 mod streams;

@@ -13,39 +13,37 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) struct Draw {
     /// The hash of the Call-ID, mixed: the hash that is passed also chooses the worker, so its remainders are not evenly distributed here.
     hash: u64,
-    /// The number of the call, for round robin.
-    turn: u64,
+    /// The number of the call, for round robin, once it is needed.
+    turn: Option<u64>,
+    takes_turn: bool,
     /// Choices so far, for draws that must differ.
     draws: u64,
 }
 
 impl Draw {
-    /// The draw of a call. Only its first choice takes a turn of the round robin: the calls of a gateway that died are spread over the
-    /// others by their hash, and do not shift the turns of healthy calls.
-    pub(super) fn of_call(group: &Group, call_hash: u64, tried: TriedSet) -> Self {
-        Self::new(group, call_hash, tried, |group| {
-            group.turn.fetch_add(1, Relaxed)
-        })
-    }
-
-    /// The same without taking a turn.
-    pub(super) fn peek(group: &Group, call_hash: u64, tried: TriedSet) -> Self {
-        Self::new(group, call_hash, tried, |group| group.turn.load(Relaxed))
-    }
-
-    fn new(
-        group: &Group,
-        call_hash: u64,
-        tried: TriedSet,
-        turn: impl FnOnce(&Group) -> u64,
-    ) -> Self {
+    /// The draw of a call that has tried some members of the group. Only its first choice in the group has a turn of the round robin: the
+    /// calls of a gateway that died are spread over the others by their hash, and do not shift the turns of healthy calls. Without
+    /// `takes_turn`, the turn remains for the next call.
+    pub(super) fn new(call_hash: u64, tried: TriedSet, takes_turn: bool) -> Self {
         let hash = mix(call_hash);
-        let in_turn = group.algorithm == Algorithm::RoundRobin && tried.is_empty();
         Self {
             hash,
-            turn: if in_turn { turn(group) } else { hash },
+            turn: (!tried.is_empty()).then_some(hash),
+            takes_turn,
             draws: u64::from(tried.len()),
         }
+    }
+
+    /// The number of the call, for round robin. A call takes one only where it has a choice, so that a group whose members are all dead or
+    /// tried costs it no turn.
+    fn turn(&mut self, group: &Group) -> u64 {
+        *self.turn.get_or_insert_with(|| {
+            if self.takes_turn {
+                group.turn.fetch_add(1, Relaxed)
+            } else {
+                group.turn.load(Relaxed)
+            }
+        })
     }
 }
 
@@ -58,7 +56,7 @@ impl Group {
         }
         match self.algorithm {
             Algorithm::Rendezvous => self.rendezvous(tier, among, draw.hash),
-            Algorithm::RoundRobin => self.in_turn(tier, among, draw.turn),
+            Algorithm::RoundRobin => self.in_turn(tier, among, draw.turn(self)),
             Algorithm::Random => {
                 let number = mix(draw.hash.wrapping_add(draw.draws));
                 self.by_weight(tier, among, number)

@@ -1,12 +1,11 @@
 //! The choice of a member for a call.
 
-use super::algorithm::Draw;
-use super::description::AllInactive;
-use super::group::{Group, Member, Tier};
+use super::group::Group;
 use super::place::Place;
-use super::server::{Gateway, Standing};
+use super::search::{Candidate, Search, Visitor};
+use super::server::Gateway;
 use super::statistics::count;
-use super::tried::{Members, TriedSet};
+use super::tried::TriedSet;
 use sip_transport::Time;
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub struct Choice<'g> {
     pub gateway: &'g Arc<Gateway>,
     /// The call's place there. The call holds it until it ends, or until it fails over.
     pub place: Place,
-    /// No member is active, so this one was chosen although it is inactive or rests.
+    /// No gateway of any of the groups is up, so this one was chosen although it is inactive or rests.
     pub last_resort: bool,
 }
 
@@ -56,7 +55,7 @@ impl Skip {
 
 /// What a choice asks and reports, besides the state of the gateways.
 pub trait Admission {
-    /// Whether the caller of [`Group::choose`] admits another call of the gateway. The choice asks this after all other conditions,
+    /// Whether the caller of [`Search::choose`] admits another call of the gateway. The choice asks this after all other conditions,
     /// including the rate of the gateway itself, except that another worker may take the trial of an inactive gateway in the same moment.
     fn admits(&mut self, gateway: &Gateway, now: Time) -> bool;
 
@@ -74,24 +73,20 @@ impl Admission for NoRates {
     }
 }
 
-/// The members of a tier that a call may take.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Open {
-    pub(super) members: Members,
-    /// Those of them that are inactive and get one call as a trial.
-    pub(super) trials: Members,
-    /// Whether a member of the tier takes calls, full or not, tried or not.
-    pub(super) any_ready: bool,
+impl<'g, I> Search<I>
+where
+    I: Iterator<Item = (&'g Group, TriedSet)> + Clone,
+{
+    /// Chooses a gateway for a call, takes a place there, and counts the call as tried. It takes no lock and does not allocate. `None` if no
+    /// gateway takes the call; [`Admission::skipped`] was called with the reasons.
+    pub fn choose(self, admission: &mut impl Admission) -> Option<Choice<'g>> {
+        let now = self.now;
+        self.walk(&mut Call { now, admission })
+    }
 }
 
 impl Group {
-    /// Chooses a member for a call, takes a place there, and counts the call as tried.
-    ///
-    /// `call_hash` is a hash of the Call-ID, such as [`sip_message::home_hash`]. It takes no lock and does not allocate. `None` if no
-    /// member takes the call; [`Admission::skipped`] was called with the reasons.
-    ///
-    /// If some members are up but full, over their rate or tried, inactive ones get no call in their place: the overflow of a healthy
-    /// gateway does not help a sick one. Only if no member is up at all, [`AllInactive`] decides.
+    /// Chooses a member for a call that goes to no other group: [`Search::choose`].
     pub fn choose(
         &self,
         call_hash: u64,
@@ -99,105 +94,40 @@ impl Group {
         now: Time,
         admission: &mut impl Admission,
     ) -> Option<Choice<'_>> {
-        let mut draw = Draw::of_call(self, call_hash, tried);
-        let mut any_ready = false;
-        for tier in &self.tiers {
-            let skipped = |gateway: &Gateway, why| admission.skipped(gateway, why);
-            let open = self.open(tier, tried, now, skipped);
-            any_ready |= open.any_ready;
-            if let Some(choice) = self.take(tier, open, &mut draw, now, admission) {
-                return Some(choice);
+        let only = std::iter::once((self, tried));
+        Search::new(only, call_hash, now).choose(admission)
+    }
+}
+
+/// Enters the first gateway that takes it.
+struct Call<'a, A> {
+    now: Time,
+    admission: &'a mut A,
+}
+
+impl<'g, A: Admission> Visitor<'g> for Call<'_, A> {
+    type Taken = Choice<'g>;
+
+    const TAKES_TURN: bool = true;
+
+    fn meet(&mut self, candidate: Candidate<'g>) -> Option<Choice<'g>> {
+        let gateway = candidate.gateway;
+        match enter(gateway, candidate.is_trial, self.now, self.admission) {
+            Ok(place) => Some(Choice {
+                member: candidate.number as u8,
+                gateway,
+                place,
+                last_resort: candidate.is_last_resort,
+            }),
+            Err(why) => {
+                self.admission.skipped(gateway, why);
+                None
             }
         }
-        if any_ready || self.all_inactive == AllInactive::Refuse {
-            return None;
-        }
-        self.tiers.iter().find_map(|tier| {
-            let open = Open {
-                members: self.last_resort(tier, tried),
-                ..Open::default()
-            };
-            let choice = self.take(tier, open, &mut draw, now, admission)?;
-            Some(Choice {
-                last_resort: true,
-                ..choice
-            })
-        })
     }
 
-    /// The members of a tier that take calls and that the call has not tried.
-    pub(super) fn open(
-        &self,
-        tier: &Tier,
-        tried: TriedSet,
-        now: Time,
-        mut skipped: impl FnMut(&Gateway, Skip),
-    ) -> Open {
-        let mut open = Open::default();
-        for (number, member) in self.numbered(tier.members) {
-            let standing = member.gateway.standing(now);
-            open.any_ready |= standing == Standing::Ready;
-            let skip = match standing {
-                Standing::Disabled => Some(Skip::Disabled),
-                _ if tried.contains(number as u8) => Some(Skip::Tried),
-                Standing::Inactive => Some(Skip::Inactive),
-                Standing::Resting => Some(Skip::Resting),
-                Standing::Ready | Standing::Trial => None,
-            };
-            if let Some(why) = skip {
-                skipped(&member.gateway, why);
-                continue;
-            }
-            open.members.insert(number);
-            if standing == Standing::Trial {
-                open.trials.insert(number);
-            }
-        }
-        open
-    }
-
-    /// The members of a tier that may be tried if none takes calls.
-    pub(super) fn last_resort(&self, tier: &Tier, tried: TriedSet) -> Members {
-        let mut members = Members::default();
-        for (number, member) in self.numbered(tier.members) {
-            if !tried.contains(number as u8) && !member.gateway.is_disabled() {
-                members.insert(number);
-            }
-        }
-        members
-    }
-
-    /// Takes a place on one of the members, best first.
-    fn take(
-        &self,
-        tier: &Tier,
-        mut open: Open,
-        draw: &mut Draw,
-        now: Time,
-        admission: &mut impl Admission,
-    ) -> Option<Choice<'_>> {
-        while let Some(number) = self.pick(tier, open.members, draw) {
-            open.members.remove(number);
-            let gateway = &self.members.get(number)?.gateway;
-            let is_trial = open.trials.contains(number);
-            match enter(gateway, is_trial, now, admission) {
-                Ok(place) => {
-                    return Some(Choice {
-                        member: number as u8,
-                        gateway,
-                        place,
-                        last_resort: false,
-                    });
-                }
-                Err(why) => admission.skipped(gateway, why),
-            }
-        }
-        None
-    }
-
-    pub(super) fn numbered(&self, members: Members) -> impl Iterator<Item = (usize, &Member)> {
-        let all = members.iter();
-        all.filter_map(|number| Some((number, self.members.get(number)?)))
+    fn pass(&mut self, gateway: &Gateway, why: Skip) {
+        self.admission.skipped(gateway, why);
     }
 }
 

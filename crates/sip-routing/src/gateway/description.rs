@@ -132,7 +132,7 @@ pub struct GroupDescription {
     pub name: Box<str>,
     /// How a call chooses among members of one priority.
     pub algorithm: Algorithm,
-    /// What happens to calls while all members are inactive.
+    /// Whether its members are tried while no gateway is up.
     pub all_inactive: AllInactive,
     /// 1 to 64 members.
     pub members: Vec<MemberDescription>,
@@ -193,7 +193,7 @@ impl Algorithm {
     }
 }
 
-/// What happens to calls while no member of a group is active.
+/// What happens to calls while no gateway is up, in this group and in the others that the call may go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AllInactive {
     /// Inactive and resting members are tried anyway: a chance is better than a certain failure, and probes can be wrong about all

@@ -1,13 +1,12 @@
-//! What a call would meet in a group, without taking anything.
+//! What a call would meet in its groups, without taking anything.
 
-use super::algorithm::Draw;
 use super::choose::Skip;
 #[cfg(doc)]
 use super::description::Algorithm;
-use super::description::AllInactive;
-use super::group::{Group, Tier};
+use super::group::Group;
+use super::search::{Candidate, Search, Visitor};
 use super::server::{Gateway, Standing};
-use super::tried::{Members, TriedSet};
+use super::tried::TriedSet;
 use sip_transport::Time;
 use std::sync::Arc;
 
@@ -16,77 +15,95 @@ use std::sync::Arc;
 pub enum Verdict {
     /// It would try it, after those before it have failed.
     Try,
-    /// It would try it, although it is inactive or rests, because no member is active.
+    /// It would try it, although it is inactive or rests, because no gateway of any of the groups is up.
     LastResort,
     /// It would not.
     Skip(Skip),
 }
 
+/// Visits each member of these groups once, with the index of its group: first those that the call would try, in this order, then the
+/// others with the reason. It takes no place, no turn of the round robin and no share of a rate, and it does not ask rates.
+pub fn explain<'g>(
+    groups: &[&'g Group],
+    call_hash: u64,
+    now: Time,
+    mut visit: impl FnMut(usize, &Arc<Gateway>, Verdict),
+) {
+    let mut met: Vec<(usize, Candidate<'g>)> = Vec::new();
+    while let Some(next) = next(groups, call_hash, now, &met) {
+        let is_of = |group: &&Group| std::ptr::eq(*group, next.group);
+        let Some(index) = groups.iter().position(is_of) else {
+            return;
+        };
+        visit(index, next.gateway, next.verdict());
+        met.push((index, next));
+    }
+    for (index, group) in groups.iter().enumerate() {
+        for (gateway, ..) in group.members() {
+            let mut met = met.iter();
+            match met.find(|(_, it)| Arc::ptr_eq(it.gateway, gateway)) {
+                Some((of, _)) if *of == index => {}
+                Some(_) => visit(index, gateway, Verdict::Skip(Skip::Tried)),
+                None => visit(index, gateway, Verdict::Skip(why(gateway, now))),
+            }
+        }
+    }
+}
+
+/// The member that the call would choose after it has tried some.
+fn next<'g>(
+    groups: &[&'g Group],
+    call_hash: u64,
+    now: Time,
+    met: &[(usize, Candidate<'g>)],
+) -> Option<Candidate<'g>> {
+    let is_met =
+        |gateway: &Arc<Gateway>| met.iter().any(|(_, it)| Arc::ptr_eq(it.gateway, gateway));
+    let groups = groups.iter().map(|group| (*group, group.those(is_met)));
+    Search::new(groups, call_hash, now).walk(&mut WithRoom)
+}
+
+impl<'g, I> Search<I>
+where
+    I: Iterator<Item = (&'g Group, TriedSet)> + Clone,
+{
+    /// The gateway that a request goes to which is no call. It takes no place and counts nothing, and rates are not asked. Copies of a
+    /// request go to the same gateway while the states of the gateways are the same, if the algorithm chooses by the call alone
+    /// ([`Algorithm::is_by_call`]).
+    pub fn first(self) -> Option<&'g Arc<Gateway>> {
+        self.walk(&mut WithRoom).map(|found| found.gateway)
+    }
+}
+
 impl Group {
-    /// Visits each member once: first those that the call would try, in this order, then the others with the reason. It takes no place, no
-    /// turn of the round robin and no share of a rate, and it does not ask rates.
-    pub fn explain(
-        &self,
-        call_hash: u64,
-        now: Time,
-        mut visit: impl FnMut(&Arc<Gateway>, Verdict),
-    ) {
-        let mut tried = TriedSet::default();
-        while let Some((number, verdict)) = self.next(call_hash, tried, now) {
-            let Some(member) = self.members.get(number) else {
-                return;
-            };
-            tried.insert(number as u8);
-            visit(&member.gateway, verdict);
-        }
-        for (number, member) in self.members.iter().enumerate() {
-            if !tried.contains(number as u8) {
-                visit(&member.gateway, Verdict::Skip(why(&member.gateway, now)));
-            }
-        }
-    }
-
-    /// The member that a request goes to which is no call, after it has tried some: its number, and the gateway. It takes no place and
-    /// counts nothing. Copies of a request go to the same member while the states of the gateways are the same, if the algorithm chooses
-    /// by the call alone ([`Algorithm::is_by_call`]).
+    /// The member that a request goes to which is no call, after it has tried some: its number, and the gateway. [`Search::first`] says
+    /// more.
     pub fn first(&self, call_hash: u64, tried: TriedSet, now: Time) -> Option<(u8, &Arc<Gateway>)> {
-        let (number, _) = self.next(call_hash, tried, now)?;
-        Some((number as u8, &self.members.get(number)?.gateway))
+        let only = std::iter::once((self, tried));
+        let found = Search::new(only, call_hash, now).walk(&mut WithRoom)?;
+        Some((found.number as u8, found.gateway))
     }
+}
 
-    /// Whether the call would find a member after it has tried some. Rates are not asked.
-    pub fn has_next(&self, call_hash: u64, tried: TriedSet, now: Time) -> bool {
-        self.next(call_hash, tried, now).is_some()
+/// Takes the first member that has room, and changes nothing.
+struct WithRoom;
+
+impl<'g> Visitor<'g> for WithRoom {
+    type Taken = Candidate<'g>;
+
+    const TAKES_TURN: bool = false;
+
+    fn meet(&mut self, candidate: Candidate<'g>) -> Option<Candidate<'g>> {
+        (!candidate.gateway.is_full()).then_some(candidate)
     }
+}
 
-    /// The member that the call would choose after it has tried some.
-    fn next(&self, call_hash: u64, tried: TriedSet, now: Time) -> Option<(usize, Verdict)> {
-        let mut draw = Draw::peek(self, call_hash, tried);
-        let mut any_ready = false;
-        for tier in &self.tiers {
-            let open = self.open(tier, tried, now, |_, _| {});
-            any_ready |= open.any_ready;
-            if let Some(number) = self.first_with_room(tier, open.members, &mut draw) {
-                return Some((number, Verdict::Try));
-            }
-        }
-        if any_ready || self.all_inactive == AllInactive::Refuse {
-            return None;
-        }
-        self.tiers.iter().find_map(|tier| {
-            let members = self.last_resort(tier, tried);
-            let number = self.first_with_room(tier, members, &mut draw)?;
-            Some((number, Verdict::LastResort))
-        })
-    }
-
-    fn first_with_room(&self, tier: &Tier, mut among: Members, draw: &mut Draw) -> Option<usize> {
-        loop {
-            let number = self.pick(tier, among, draw)?;
-            if !self.members.get(number)?.gateway.is_full() {
-                return Some(number);
-            }
-            among.remove(number);
+impl Candidate<'_> {
+    const fn verdict(&self) -> Verdict {
+        if self.is_last_resort {
+            Verdict::LastResort
+        } else {
+            Verdict::Try
         }
     }
 }

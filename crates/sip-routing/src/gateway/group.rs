@@ -81,6 +81,11 @@ impl Group {
         let all = self.members.iter();
         all.map(|it| (&it.gateway, it.weight, it.priority))
     }
+
+    pub(super) fn numbered(&self, members: Members) -> impl Iterator<Item = (usize, &Member)> {
+        let all = members.iter();
+        all.filter_map(|number| Some((number, self.members.get(number)?)))
+    }
 }
 
 /// The tiers of members that are sorted by priority.

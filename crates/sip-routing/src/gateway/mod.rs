@@ -1,9 +1,9 @@
 //! Gateways: the servers that new calls go to, their health, and the groups that calls choose from.
 //!
 //! ```text
-//! descriptions ── Gateways::new ──▶ Gateways ──▶ Group::choose ──▶ Choice: gateway, place
-//!                     ▲ previous                                     │ call_ended
-//!                     └──────── state by name ◀──────────────────────┘ probed ◀── due_probes
+//! descriptions ── Gateways::new ──▶ Gateways ──▶ Search::choose ──▶ Choice: gateway, place
+//!                     ▲ previous                                      │ call_ended
+//!                     └──────── state by name ◀───────────────────────┘ probed ◀── due_probes
 //! ```
 //!
 //! - **What the configuration says is immutable.** [`Gateways`] is replaced as a whole.
@@ -33,6 +33,7 @@ mod probing;
 mod registration;
 mod rewriting;
 mod rewriting_problem;
+mod search;
 mod server;
 mod statistics;
 mod status_set;
@@ -48,7 +49,7 @@ pub use description::{
     MissWeights,
 };
 pub use error::GatewayError;
-pub use explain::Verdict;
+pub use explain::{Verdict, explain};
 pub use failover::FailoverRules;
 pub use gateways::{Descriptions, Gateways, MAX_GATEWAYS, MAX_GROUPS};
 pub use group::{Group, MAX_MEMBERS};
@@ -60,6 +61,7 @@ pub use place::Place;
 pub use registration::{RegistrationDescription, RegistrationState, RegistrationView};
 pub use rewriting::{CalledNumber, Rewriting};
 pub use rewriting_problem::RewritingProblem;
+pub use search::Search;
 pub use server::Gateway;
 pub use statistics::Statistics;
 pub use status_set::{BadStatusSet, StatusSet};

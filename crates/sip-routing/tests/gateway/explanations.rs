@@ -2,12 +2,12 @@
 
 use crate::setup::{START, all, build, gateway, make_inactive, order, weighted};
 use proptest::prelude::*;
-use sip_routing::gateway::{Algorithm, AllInactive, Gateways, Outcome, Skip, Verdict};
+use sip_routing::gateway::{Algorithm, AllInactive, Gateways, Outcome, Skip, Verdict, explain};
 use std::time::Duration;
 
 fn explained(gateways: &Gateways, call: u64) -> Vec<(String, Verdict)> {
     let mut seen = Vec::new();
-    all(gateways).explain(call, START, |gateway, verdict| {
+    explain(&[all(gateways)], call, START, |_, gateway, verdict| {
         seen.push((gateway.name().to_owned(), verdict));
     });
     seen

@@ -8,4 +8,5 @@ mod health;
 mod probes;
 mod reloads;
 mod setup;
+mod several_groups;
 mod shares;

@@ -123,8 +123,8 @@ section! {
         /// `"least_calls"` takes the member with the fewest calls for its weight.
         reload algorithm: Algorithm = Algorithm::default(), any();
 
-        /// What happens to calls while no member is active. `"try"` tries inactive members anyway, because probes can be wrong about
-        /// all gateways at once; `"refuse"` answers 503 without waiting for timeouts.
+        /// What happens to calls while no gateway of any of their groups is up. `"try"` tries inactive members anyway, because probes can
+        /// be wrong about all gateways at once; `"refuse"` does not. If no group tries its members, the caller gets 503 at once.
         reload all_inactive: AllInactive = AllInactive::default(), any();
 
         /// The gateways, 1 to 64: names, or tables such as `{ gateway = "berlin-1", weight = 2, priority = 0 }`. `weight`, from 1 to 1000

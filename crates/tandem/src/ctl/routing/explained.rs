@@ -47,7 +47,19 @@ struct Member {
     called: Option<String>,
 }
 
+impl Member {
+    /// The call tries all gateways that are up before the last resort of any group.
+    fn rank(&self) -> u8 {
+        match &*self.verdict {
+            "try" => 0,
+            "last resort" => 1,
+            _ => 2,
+        }
+    }
+}
+
 impl Explained {
+    /// The members of all groups in the order in which the call would try them, then the others.
     fn members(&self) -> Table {
         let groups = self.groups.iter();
         let mut all = groups.flat_map(|group| group.members.iter());
@@ -57,18 +69,15 @@ impl Explained {
         } else {
             Table::new(["GROUP", "GATEWAY", "VERDICT"])
         };
-        for group in &self.groups {
-            let name = &group.name;
-            for Member {
-                gateway,
-                verdict,
-                called,
-            } in &group.members
-            {
-                match called {
-                    Some(called) => members.row([name, gateway, verdict, called]),
-                    None => members.row([name, gateway, verdict]),
-                }
+        let rows = self.groups.iter();
+        let rows = rows.flat_map(|group| group.members.iter().map(move |it| (&group.name, it)));
+        let mut rows: Vec<(&String, &Member)> = rows.collect();
+        rows.sort_by_key(|(_, member)| member.rank());
+        for (group, member) in rows {
+            let (gateway, verdict) = (&member.gateway, &member.verdict);
+            match &member.called {
+                Some(called) => members.row([group, gateway, verdict, called]),
+                None => members.row([group, gateway, verdict]),
             }
         }
         members
