@@ -15,7 +15,7 @@ use sip_message::{Message, Method, Patch, Scheme, Uri, home_hash};
 use sip_routing::Policy;
 use sip_routing::gateway::{Group, TriedSet};
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
-use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
+use sip_routing::rule::{Arrival, Authentication, Decision, Facts, Rule, RuleSet};
 use sip_transport::selection::Destination;
 use sip_transport::{Flow, Protocol};
 use std::sync::Arc;
@@ -167,9 +167,11 @@ pub(crate) fn facts<'f, 'm>(
     let listener = settings.listeners.get(usize::from(source.listener.0));
     Facts {
         request,
-        source: source.remote.ip(),
-        listener: source.listener,
-        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        arrival: Some(Arrival {
+            source: source.remote.ip(),
+            listener: source.listener,
+            protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        }),
     }
 }
 

@@ -42,7 +42,7 @@ pub use description::{
     FieldDescription, HeaderDescription, KnownNames, RefusalDescription, RuleDescription,
 };
 pub use explain::{Outcome, Step};
-pub use facts::Facts;
+pub use facts::{Arrival, Facts};
 pub use field_name::FieldName;
 pub use header_edits::{HeaderEdit, HeaderEdits};
 pub use mistake::{PatternProblem, Problem, RuleMistake};
