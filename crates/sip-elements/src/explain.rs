@@ -140,6 +140,7 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
         return Ok(explanation);
     }
     let rules = &view.settings.policy.rules;
+    let is_malformed = policy::is_malformed(&explanation.request_uri);
     policy::as_rules_see(&request, &routing, |seen| {
         let facts = policy::facts(view.settings, seen, source);
         explanation.steps = rules.explain(&facts);
@@ -152,7 +153,16 @@ pub fn explain(view: View<'_>, source: Flow, bytes: &[u8]) -> Result<Explanation
         explanation.limits = limits(&view.settings.policy, rule, source);
         let call_id = request.call_id().unwrap_or_default();
         let called = (&*explanation.request_uri, call_id);
-        explanation.way = way(&view.settings.policy, rule, called, view.now);
+        let leads_out = rule.is_some_and(|rule| policy::leads_out(rule.decision()));
+        let is_malformed = is_malformed || policy::is_malformed(called.0);
+        explanation.way = if leads_out && is_malformed {
+            Way::Refused {
+                status: 404,
+                reason: None,
+            }
+        } else {
+            way(&view.settings.policy, rule, called, view.now)
+        };
     });
     if explanation.way == Way::Ordinary {
         explanation.callee = callee(view, &routing, &explanation.request_uri);

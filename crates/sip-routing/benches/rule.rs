@@ -2,8 +2,9 @@
 
 use divan::{Bencher, black_box};
 use sip_message::Message;
-use sip_routing::rule::{Facts, HeaderDescription, KnownNames, RuleDescription, RuleSet};
+use sip_routing::rule::{Arrival, Facts, HeaderDescription, KnownNames, RuleDescription, RuleSet};
 use sip_transport::{ListenerId, Protocol};
+use std::net::IpAddr;
 
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
@@ -94,6 +95,15 @@ fn compile(count: usize, rule: fn(usize) -> RuleDescription) -> RuleSet {
     RuleSet::new(&rules, &KnownNames::default(), None).unwrap()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the fact is")]
+const fn arrival(source: IpAddr) -> Option<Arrival> {
+    Some(Arrival {
+        source,
+        listener: ListenerId(0),
+        protocol: Protocol::Udp,
+    })
+}
+
 /// Finds the last rule for a message that has been parsed, and whose values have been, too, as they are needed anyway.
 fn find_last(bencher: Bencher<'_, '_>, count: usize, rule: fn(usize) -> RuleDescription) {
     let rules = compile(count, rule);
@@ -103,9 +113,7 @@ fn find_last(bencher: Bencher<'_, '_>, count: usize, rule: fn(usize) -> RuleDesc
     let source = format!("10.{}.{}.7", last / 256, last % 256);
     let facts = Facts {
         request: &message,
-        source: source.parse().unwrap(),
-        listener: ListenerId(0),
-        protocol: Protocol::Udp,
+        arrival: arrival(source.parse().unwrap()),
     };
     assert!(
         rules
@@ -152,9 +160,7 @@ fn long_user(bencher: Bencher<'_, '_>) {
     let message = Message::parse(text.as_bytes()).unwrap();
     let facts = Facts {
         request: &message,
-        source: [192, 0, 2, 1].into(),
-        listener: ListenerId(0),
-        protocol: Protocol::Udp,
+        arrival: arrival([192, 0, 2, 1].into()),
     };
     bencher.bench_local(|| rules.first(black_box(&facts)).is_some());
 }

@@ -7,9 +7,11 @@
 
 pub mod gateway;
 pub mod limit;
+mod number;
 pub mod numbering;
 mod policy;
 pub mod prefix;
 pub mod rule;
 
+pub use number::is_malformed;
 pub use policy::Policy;

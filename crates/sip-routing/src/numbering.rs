@@ -1,6 +1,6 @@
 //! How telephone numbers are written in this network, and how a gateway wants them.
 
-use crate::rule::characters_of_number;
+use crate::number::{self, SYMBOLS};
 
 /// The maximum number of digits that are converted.
 const MAX_DIGITS: usize = 32;
@@ -90,16 +90,15 @@ impl NumberingPlan {
     /// The digits of a number with its country code.
     fn international(&self, user: &[u8]) -> Option<Digits> {
         let mut received = Digits::default();
-        let mut is_global = false;
-        for (octet, place) in characters_of_number(user)?.zip(0..) {
-            match octet {
-                b'+' if place == 0 => is_global = true,
-                b'0'..=b'9' => received.push(&[octet])?,
-                _ => return None,
-            }
-        }
+        let mut fits = true;
+        let number = number::read(user, |digit| {
+            let octet = SYMBOLS.get(usize::from(digit)).filter(|_| digit <= 9);
+            let pushed = octet.and_then(|octet| received.push(&[*octet]));
+            fits &= pushed.is_some();
+        });
+        let number = number.filter(|_| fits)?;
         let digits = received.as_slice();
-        if is_global {
+        if number.is_global {
             return Some(received);
         }
         if digits.len() < MIN_DIGITS {
@@ -261,6 +260,8 @@ mod tests {
             "0800",
             "*21*030123456#",
             "49+30123456",
+            "++4930123456",
+            "+4930123456A",
             "",
             "+",
             "0001234567890123456789012345678901234567890",

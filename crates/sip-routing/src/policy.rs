@@ -23,7 +23,7 @@ pub struct Policy {
 mod tests {
     use super::Policy;
     use crate::limit::Call;
-    use crate::rule::Facts;
+    use crate::rule::{Arrival, Facts};
     use sip_message::Message;
     use sip_transport::{ListenerId, Protocol, Time};
 
@@ -34,9 +34,11 @@ mod tests {
         let source = [192, 0, 2, 1].into();
         let facts = Facts {
             request: &request,
-            source,
-            listener: ListenerId(0),
-            protocol: Protocol::Udp,
+            arrival: Some(Arrival {
+                source,
+                listener: ListenerId(0),
+                protocol: Protocol::Udp,
+            }),
         };
         assert!(policy.rules.first(&facts).is_none());
         assert!(policy.prefixes.lookup("default", b"49891").is_none());

@@ -2,8 +2,8 @@
 //! step 4).
 //!
 //! The subscriber that diverts a call pays for it and answers for it. The diverted call goes where this subscriber's own call to the
-//! target would go: rules see it in From, and the limits of the subscriber and of the rule count the call. The source of the call, its
-//! trust and its credentials open nothing.
+//! target would go: rules see it in From and the target in To, and the limits of the subscriber and of the rule count the call. The source
+//! of the call, its header fields, its trust and its credentials open nothing.
 
 use super::policy::{self, Ruling};
 use crate::WorkerParts;
@@ -12,10 +12,8 @@ use crate::metrics::Refused;
 use crate::proxy::Onward;
 use crate::routing::Routing;
 use crate::routing::failure::Failure;
-use sip_message::{HeaderName, Message, Scheme, Uri};
+use sip_message::{Message, Scheme, Uri};
 use sip_routing::rule::Facts;
-use sip_transport::{ListenerId, Protocol};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// A call that is diverted.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +48,11 @@ pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Resul
     }
     let bytes = as_own_call(request, by, target);
     let request = Message::parse(&bytes).map_err(|_| Failure::NotDiverted)?;
-    let facts = facts(&request);
+    // It has not arrived: a rule for a trunk or a customer does not match.
+    let facts = Facts {
+        request: &request,
+        arrival: None,
+    };
     let ruling = Ruling::first(&parts.settings.policy, &facts);
     if ruling.is_answered() {
         parts.metrics.refused(Refused::Diversion);
@@ -70,44 +72,22 @@ pub(crate) fn find(parts: &WorkerParts<'_>, diverted: Diverted<'_, '_>) -> Resul
     })
 }
 
-/// The INVITE as the subscriber would send it to the target, for rules and prefixes only. No other header field of the caller is in it: a
-/// rule must not believe them of the subscriber.
+/// The INVITE as the subscriber would send it to the target, for rules and prefixes only. Nothing of the caller is in it but the Call-ID,
+/// by which gateways are chosen: a rule must not believe the caller.
 fn as_own_call(request: &Message<'_>, by: &[u8], target: &[u8]) -> Vec<u8> {
-    let tag = request.from().and_then(|from| from.tag());
     let mut own = Vec::with_capacity(512);
     for part in [
         b"INVITE ",
         target,
         b" SIP/2.0\r\nFrom: <sip:",
         by,
-        b">;tag=",
-        tag.unwrap_or_default(),
+        b">\r\nTo: <",
+        target,
+        b">\r\nCall-ID: ",
+        request.call_id().unwrap_or_default(),
+        b"\r\n\r\n",
     ] {
         own.extend_from_slice(part);
     }
-    let kept: [(HeaderName, &[u8]); 4] = [
-        (HeaderName::Via, b"\r\nVia: "),
-        (HeaderName::To, b"\r\nTo: "),
-        (HeaderName::CallId, b"\r\nCall-ID: "),
-        (HeaderName::CSeq, b"\r\nCSeq: "),
-    ];
-    for (name, start) in kept {
-        if let Some(value) = request.header(name) {
-            own.extend_from_slice(start);
-            own.extend_from_slice(value);
-        }
-    }
-    own.extend_from_slice(b"\r\n\r\n");
     own
-}
-
-/// What rules know about a diverted call. It comes from no network and arrives on no listener, so that no rule for a trunk or a customer
-/// matches.
-const fn facts<'f, 'm>(request: &'f Message<'m>) -> Facts<'f, 'm> {
-    Facts {
-        request,
-        source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        listener: ListenerId(u16::MAX),
-        protocol: Protocol::Udp,
-    }
 }

@@ -15,7 +15,7 @@ use sip_message::{Message, Method, Patch, Scheme, Uri, home_hash};
 use sip_routing::Policy;
 use sip_routing::gateway::{Group, TriedSet};
 use sip_routing::limit::{Call, Excess, Limit, Permits, Refused as Excessive, Scope};
-use sip_routing::rule::{Authentication, Decision, Facts, Rule, RuleSet};
+use sip_routing::rule::{Arrival, Authentication, Decision, Facts, Rule, RuleSet};
 use sip_transport::selection::Destination;
 use sip_transport::{Flow, Protocol};
 use std::sync::Arc;
@@ -93,16 +93,7 @@ impl<'p> Ruling<'p> {
     /// Whether the rule sends the request to a gateway or another server. Only subscribers and trusted peers may use it, unless the
     /// operator says that the sender is not authenticated.
     pub(crate) fn leads_out(&self) -> bool {
-        let decision = self.rule.map(Rule::decision);
-        matches!(
-            decision,
-            Some(
-                Decision::Group(_)
-                    | Decision::Prefixes(_)
-                    | Decision::Stateless(_)
-                    | Decision::Balance(_)
-            )
-        )
+        self.rule.is_some_and(|rule| leads_out(rule.decision()))
     }
 
     /// Whether the rule forwards the request without a transaction.
@@ -167,9 +158,11 @@ pub(crate) fn facts<'f, 'm>(
     let listener = settings.listeners.get(usize::from(source.listener.0));
     Facts {
         request,
-        source: source.remote.ip(),
-        listener: source.listener,
-        protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        arrival: Some(Arrival {
+            source: source.remote.ip(),
+            listener: source.listener,
+            protocol: listener.map_or(Protocol::Udp, |listener| listener.protocol),
+        }),
     }
 }
 
@@ -243,6 +236,12 @@ pub(crate) fn find(
     if Uri::parse(&edited).is_none() {
         return Err(Refusal::Because(400, "Bad Request-URI").into());
     }
+    if ruling.leads_out() {
+        refuse_outsiders(parts, routing, identity, ruling)?;
+        if is_malformed(received(request, routing)) || is_malformed(&edited) {
+            return Err(Refusal::Status(404).into());
+        }
+    }
     let mut policy = CallPolicy {
         is_trusted: rule.authentication() == Some(Authentication::Trust),
         ..CallPolicy::default()
@@ -255,12 +254,8 @@ pub(crate) fn find(
         policy.limited_by = ruled();
     }
     let groups = match rule.decision() {
-        Decision::Group(reference) => {
-            refuse_outsiders(parts, routing, identity, ruling)?;
-            ruling.groups([&*reference.name])
-        }
+        Decision::Group(reference) => ruling.groups([&*reference.name]),
         Decision::Prefixes(reference) => {
-            refuse_outsiders(parts, routing, identity, ruling)?;
             let uri = Uri::parse(&edited);
             let number = uri.and_then(|uri| uri.user).unwrap_or_default();
             let found = ruling.policy.prefixes.lookup(&reference.name, number);
@@ -269,11 +264,9 @@ pub(crate) fn find(
             ruling.groups(found.routes.groups())
         }
         Decision::Stateless(destination) => {
-            refuse_outsiders(parts, routing, identity, ruling)?;
             return Ok(without_state(destination, &edited, policy));
         }
         Decision::Balance(reference) => {
-            refuse_outsiders(parts, routing, identity, ruling)?;
             let group = ruling.policy.gateways.group(&reference.name);
             let call_hash = home_hash(request.call_id().unwrap_or_default());
             let gateway =
@@ -383,10 +376,15 @@ impl Ruling<'_> {
     }
 }
 
+/// The Request-URI that rules see.
+fn received<'r>(request: &'r Message<'_>, routing: &'r Routing) -> &'r [u8] {
+    let uri = routing.request_uri.as_deref();
+    uri.unwrap_or_else(|| request.request_uri())
+}
+
 /// The Request-URI with the changed number of the rule.
 pub(crate) fn edited(request: &Message<'_>, routing: &Routing, rule: &Rule) -> Box<[u8]> {
-    let uri = routing.request_uri.as_deref();
-    let uri = uri.unwrap_or_else(|| request.request_uri());
+    let uri = received(request, routing);
     let mut edited = Vec::new();
     match (rule.number_edit(), Uri::parse(uri)) {
         (Some(edit), Some(parsed)) if edit.write(&parsed, &mut edited) => edited.into(),
@@ -425,6 +423,21 @@ pub(crate) fn claims_dialog(
         && request.method() == Method::Invite
         && parts.settings.proxy.record_route
         && request.to().is_some_and(|to| to.tag().is_some())
+}
+
+/// Whether a decision sends the request to a gateway or another server.
+pub(crate) const fn leads_out(decision: &Decision) -> bool {
+    matches!(
+        decision,
+        Decision::Group(_) | Decision::Prefixes(_) | Decision::Stateless(_) | Decision::Balance(_)
+    )
+}
+
+/// Whether the user of a URI begins like an international number but is none. Prefixes and formats do not know it, and a gateway may take
+/// it for a number that rules have not seen, so no rule sends it to one.
+pub(crate) fn is_malformed(uri: &[u8]) -> bool {
+    let user = Uri::parse(uri).and_then(|uri| uri.user);
+    user.is_some_and(sip_routing::is_malformed)
 }
 
 /// Admits a new call to the limits. `None` if there are no limits, if the request is no call, or if its rule says that it passes all.

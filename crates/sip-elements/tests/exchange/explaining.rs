@@ -115,6 +115,20 @@ fn what_is_explained_is_what_happens() {
 }
 
 #[test]
+fn a_number_that_is_none_is_refused() {
+    let node = routed(Declared::to_group("pstn"));
+    let malformed = invite("i1", "").replace("+4989123", "++4989123");
+    let explanation = explained(&node, &malformed).expect("an explanation");
+    let steps: Vec<String> = explanation.steps.iter().map(ToString::to_string).collect();
+    assert_eq!(steps, ["out: matches"]);
+    let refused = Way::Refused {
+        status: 404,
+        reason: None,
+    };
+    assert_eq!(explanation.way, refused);
+}
+
+#[test]
 fn refusals_ordinary_requests_and_what_is_no_request() {
     let node = node();
     let blocked = invite("i1", "").replace("+4989123", "+900123");

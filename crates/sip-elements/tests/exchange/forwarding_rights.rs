@@ -243,3 +243,83 @@ fn a_call_that_is_exempt_from_limits_still_counts_for_those_who_forward_it() {
     assert_eq!(caller_got(&node.reply(&sent[0], "200 OK")), 200);
     assert_eq!(bobs(&node), 1, "the dialog holds it");
 }
+
+#[test]
+fn a_rule_for_a_transport_or_for_all_sources_does_not_decide_about_a_forwarded_call() {
+    let trunk = RuleDescription {
+        domain: Some(vec!["elsewhere.example".into()]),
+        group: Some("pstn".into()),
+        ..RuleDescription::default()
+    };
+    let of_transport = RuleDescription {
+        name: "transport".into(),
+        transport: Some(vec![sip_transport::Protocol::Udp]),
+        ..trunk.clone()
+    };
+    let of_all_sources = RuleDescription {
+        name: "source".into(),
+        source: Some(vec!["0.0.0.0/0".into(), "::/0".into()]),
+        ..trunk
+    };
+    for rule in [of_transport, of_all_sources] {
+        let name = rule.name.clone();
+        let mut node = with_gateways(Description::default(), vec![rule]);
+        forward(&node, "bob", always("sip:x@elsewhere.example"));
+        let sent = call_from(&mut node, STRANGER, AS_BOB);
+        assert_eq!((caller_got(&sent), refused(&node)), (480, 1), "{name}");
+    }
+}
+
+#[test]
+fn the_to_of_the_caller_chooses_no_rule_for_a_forwarded_call() {
+    let of_to = |to_user: &str, to_domain: &str| RuleDescription {
+        name: "to".into(),
+        user: Some(vec!["+*".into()]),
+        to_user: Some(vec![to_user.into()]),
+        to_domain: Some(vec![to_domain.into()]),
+        group: Some("only-a".into()),
+        limit: Some(sip_routing::limit::EXEMPT.into()),
+        ..RuleDescription::default()
+    };
+    let mut node = with_gateways(
+        of_each_subscriber(Some(1)),
+        vec![of_to("vip", "example.org")],
+    );
+    forward(&node, "bob", always(NUMBER));
+    let invite = request("INVITE", AS_BOB, STRANGER, "i1", "");
+    let invite = invite.replace(&format!("To: <{AS_BOB}>"), "To: <sip:vip@example.org>");
+    assert!(invite.contains("To: <sip:vip@example.org>"), "{invite}");
+    let sent = node.bench.receive(ALICE, &invite);
+    assert!(sent.iter().any(|(to, _)| to.to_string() == GW_A));
+    let bobs = |node: &Routed| node.policy.limits.subscriber_calls(b"bob@example.org");
+    assert_eq!(bobs(&node), 1, "the limit counts it");
+
+    let mut node = with_gateways(
+        of_each_subscriber(Some(1)),
+        vec![of_to("+4989123", "example.org")],
+    );
+    forward(&node, "bob", always(NUMBER));
+    let sent = call_from(&mut node, STRANGER, AS_BOB);
+    assert_eq!(to(&sent), [GW_A]);
+    assert_eq!(bobs(&node), 0, "To is the target");
+}
+
+#[test]
+fn no_header_field_of_the_caller_chooses_a_rule_for_a_forwarded_call() {
+    for name in ["Via", "CSeq", "Call-ID"] {
+        let of_header = RuleDescription {
+            name: "header".into(),
+            header: Some(vec![HeaderDescription {
+                name: name.into(),
+                value: None,
+            }]),
+            domain: Some(vec!["elsewhere.example".into()]),
+            group: Some("pstn".into()),
+            ..RuleDescription::default()
+        };
+        let mut node = with_gateways(Description::default(), vec![of_header]);
+        forward(&node, "bob", always("sip:x@elsewhere.example"));
+        let sent = call_from(&mut node, STRANGER, AS_BOB);
+        assert_eq!((caller_got(&sent), refused(&node)), (480, 1), "{name}");
+    }
+}

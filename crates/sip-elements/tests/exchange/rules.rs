@@ -375,3 +375,43 @@ fn a_registration_is_refused_or_limited_but_never_routed() {
     });
     assert_eq!(statuses.collect::<Vec<_>>(), [200, 200, 503]);
 }
+
+#[test]
+fn a_letter_behind_a_number_does_not_evade_the_rule_that_refuses_it() {
+    let expensive = RuleDescription {
+        user: Some(vec!["+88*".into()]),
+        ..refusing(603, None, None)
+    };
+    let mut declared = declared(vec![expensive, to_group("pstn")]);
+    declared.rules[1].group = None;
+    declared.rules[1].prefixes = Some("default".into());
+    declared.prefixes = vec![("", "88", "pstn"), ("", "49", "pstn")];
+    let mut node = routed(declared);
+    for (branch, user) in [("i1", "+8-81623456789A"), ("i2", "++88162345")] {
+        let call = request(
+            "INVITE",
+            &format!("sip:{user}@example.org"),
+            AS_ALICE,
+            branch,
+            "",
+        );
+        assert_eq!(status(&send(&mut node, ALICE, &call).1), 603, "{user}");
+    }
+    let call = request("INVITE", "sip:+49-89A@example.org", AS_ALICE, "i3", "");
+    assert_eq!(send(&mut node, ALICE, &call).0, GW_A);
+}
+
+#[test]
+fn what_begins_with_a_plus_but_is_no_number_goes_to_no_gateway() {
+    let mut node = routed(declared(vec![RuleDescription {
+        strip: 1,
+        prefix: Some("+".into()),
+        ..to_group("pstn")
+    }]));
+    for (branch, user) in [("i1", "+49x900"), ("i2", "++49900"), ("i3", "+%D9%A3")] {
+        let uri = format!("sip:{user}@example.org");
+        let call = request("INVITE", &uri, AS_ALICE, branch, "");
+        let (_, response) = send(&mut node, ALICE, &call);
+        assert_eq!(status(&response), 404, "{user}");
+    }
+}

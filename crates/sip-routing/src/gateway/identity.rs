@@ -1,5 +1,6 @@
 //! The identity of the caller that a gateway gets (RFC 3325), without the rest of the request.
 
+use crate::number::{self, SYMBOLS};
 use crate::numbering::{NumberFormat, NumberingPlan};
 
 /// Which header field says who calls, and what it says.
@@ -114,7 +115,7 @@ impl CallerIdentity {
             return Some(true);
         }
         let is_enough = |caller: &Caller<'_>| {
-            self.format == NumberFormat::Unchanged && crate::rule::number(caller.user).is_some()
+            self.format == NumberFormat::Unchanged && is_of_telephone(caller.user)
         };
         if let Some(number) = self.number.as_deref()
             && !caller.as_ref().is_some_and(is_enough)
@@ -127,6 +128,16 @@ impl CallerIdentity {
         into.extend_from_slice(caller?.user);
         Some(false)
     }
+}
+
+/// Whether a user is a number that a telephone can have: without DTMF letters, which routing numbers have.
+fn is_of_telephone(user: &[u8]) -> bool {
+    let mut has_letters = false;
+    let number = number::read(user, |digit| {
+        let symbol = SYMBOLS.get(usize::from(digit));
+        has_letters |= symbol.is_some_and(u8::is_ascii_uppercase);
+    });
+    number.is_some() && !has_letters
 }
 
 #[cfg(test)]
@@ -210,6 +221,12 @@ mod tests {
                 "<sip:+4930123400@example.org;user=phone>",
             ),
             (Unchanged, trunk, Some("1001"), "<sip:1001@example.org>"),
+            (
+                Unchanged,
+                trunk,
+                Some("a1"),
+                "<sip:+4930123400@example.org;user=phone>",
+            ),
             (E164, None, Some("alice"), "<sip:alice@example.org>"),
             (E164, None, Some("1001"), "<sip:1001@example.org>"),
             (E164, None, None, ""),

@@ -1,8 +1,9 @@
 //! What the copy of a request says that goes to one gateway: the called number, and who calls.
 
 use super::identity::CallerIdentity;
+use crate::number::number;
 use crate::numbering::{NumberFormat, NumberingPlan};
-use crate::rule::{NumberEdit, around_user, number};
+use crate::rule::{NumberEdit, around_user};
 use sip_message::{Params, Uri};
 use std::borrow::Cow;
 use std::sync::Arc;

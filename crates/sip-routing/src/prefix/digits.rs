@@ -2,52 +2,13 @@
 
 use super::DEFAULT;
 use super::bad_rows::{Problem, excerpt};
+use crate::number::{self, SYMBOLS};
 use std::fmt::{self, Display, Formatter};
 
 /// The maximum number of digits of a prefix, and those of a number that are compared.
 pub const MAX_DIGITS: usize = 32;
 /// The maximum number of digits that a [key](Digits::key) holds.
 pub(super) const MAX_KEY_DIGITS: u32 = 15;
-
-const SYMBOLS: [u8; 16] = *b"0123456789*#ABCD";
-/// What a byte of a number is, above the digits.
-const SEPARATOR: u8 = 16;
-const ESCAPE: u8 = 17;
-const END: u8 = 18;
-const OTHER: u8 = 19;
-const CLASSES: [u8; 256] = classes();
-
-const fn classes() -> [u8; 256] {
-    let mut classes = [OTHER; 256];
-    let mut digit = 0;
-    while digit < SYMBOLS.len() {
-        classes[SYMBOLS[digit] as usize] = digit as u8;
-        classes[SYMBOLS[digit].to_ascii_lowercase() as usize] = digit as u8;
-        digit += 1;
-    }
-    classes[b'-' as usize] = SEPARATOR;
-    classes[b'.' as usize] = SEPARATOR;
-    classes[b'(' as usize] = SEPARATOR;
-    classes[b')' as usize] = SEPARATOR;
-    classes[b'%' as usize] = ESCAPE;
-    classes[b';' as usize] = END;
-    classes
-}
-
-/// The octet that an escape stands for, and what follows it.
-fn unescaped(text: &[u8]) -> Option<(u8, &[u8])> {
-    let (hexadecimal, rest) = text.split_at_checked(2)?;
-    let [high, low] = *hexadecimal else {
-        return None;
-    };
-    let digit = |octet: u8| char::from(octet).to_digit(16);
-    let octet = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
-    Some((octet, rest))
-}
-
-fn class(byte: u8) -> u8 {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(OTHER)
-}
 
 /// Up to 32 digits. The order is that of the digits from left to right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,31 +19,12 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// The digits of a dialled number, of which the first 32 count. `None` if it contains something else, or no digit.
+    /// The digits of a dialled number, of which the first 32 count. `None` if the user part is no number.
     #[inline]
     pub(super) fn of_number(number: &[u8]) -> Option<Self> {
-        let mut rest = number.strip_prefix(b"+").unwrap_or(number);
         let mut digits = Self::default();
-        while let Some((&byte, after)) = rest.split_first() {
-            rest = after;
-            match class(byte) {
-                SEPARATOR => {}
-                END => break,
-                ESCAPE => {
-                    let (octet, behind) = unescaped(after)?;
-                    rest = behind;
-                    match class(octet) {
-                        SEPARATOR => {}
-                        digit if digit < SEPARATOR => digits.push(digit),
-                        _ if octet == b'+' && digits.length == 0 => {}
-                        _ => return None,
-                    }
-                }
-                OTHER => return None,
-                digit => digits.push(digit),
-            }
-        }
-        (digits.length > 0).then(|| digits.aligned())
+        number::read(number, |digit| digits.push(digit))?;
+        Some(digits.aligned())
     }
 
     /// The digits of a prefix in a row.
@@ -95,8 +37,8 @@ impl Digits {
         if digits.is_empty() {
             return Err(Problem::EmptyPrefix);
         }
-        let is_digit = |c: char| u8::try_from(c).is_ok_and(|byte| class(byte) < SEPARATOR);
-        if let Some(character) = digits.chars().find(|c| !is_digit(*c)) {
+        let value = |c: char| u8::try_from(c).ok().and_then(number::value);
+        if let Some(character) = digits.chars().find(|c| value(*c).is_none()) {
             return Err(Problem::NotADigit {
                 prefix: excerpt(text),
                 character,
@@ -109,8 +51,8 @@ impl Digits {
             });
         }
         let mut prefix = Self::default();
-        for byte in digits.bytes() {
-            prefix.push(class(byte));
+        for digit in digits.bytes().filter_map(number::value) {
+            prefix.push(digit);
         }
         Ok(prefix.aligned())
     }
@@ -211,7 +153,7 @@ mod tests {
     fn a_name_is_no_number() {
         for name in [
             "", "+", "-", ";ext=1", "alice", "dave", "49x", "4930 1", "++49", "4+9", "4%2B9",
-            "%65", "%2", "%", "٣",
+            "%65", "%2", "%", "٣", "dad", "-%2B49",
         ] {
             assert_eq!(digits(name), None, "{name}");
         }

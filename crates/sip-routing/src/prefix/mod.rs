@@ -102,7 +102,7 @@ impl PrefixTable {
     /// The longest prefix of a number in the table of a group of callers.
     ///
     /// `number` is the user part of a URI. The separators of RFC 3966 (`-`, `.`, `(`, `)`) are ignored, `%23` is `#`, and the number ends at
-    /// its parameters (`;`). A user part with any other byte is a name, which has no match.
+    /// its parameters (`;`). A user part with any other byte is no number, which has no match.
     pub fn lookup(&self, table: &str, number: &[u8]) -> Option<Match<'_>> {
         let digits = Digits::of_number(number)?;
         let (length, list) = self.table(table)?.matches(digits).next()?;

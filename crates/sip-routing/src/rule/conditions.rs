@@ -64,13 +64,19 @@ impl Conditions {
             }
             Condition::Source => {
                 let sources = self.sources.as_ref();
-                sources.is_none_or(|it| it.contains(values.source))
+                sources.is_none_or(|it| values.source.is_some_and(|source| it.contains(source)))
             }
             Condition::Listener => {
-                let listeners = self.listeners.as_ref();
-                listeners.is_none_or(|it| it.binary_search(&facts.listener).is_ok())
+                let listener = facts.arrival.map(|it| it.listener);
+                let is_in =
+                    |it: &[ListenerId]| listener.is_some_and(|id| it.binary_search(&id).is_ok());
+                self.listeners.as_deref().is_none_or(is_in)
             }
-            Condition::Transport => self.protocols.is_none_or(|it| it.contains(facts.protocol)),
+            Condition::Transport => {
+                let protocol = facts.arrival.map(|it| it.protocol);
+                let protocols = self.protocols;
+                protocols.is_none_or(|it| protocol.is_some_and(|protocol| it.contains(protocol)))
+            }
             Condition::User => self.holds_for(Part::User, values),
             Condition::Domain => self.holds_for(Part::Domain, values),
             Condition::FromUser => self.holds_for(Part::FromUser, values),
@@ -78,8 +84,10 @@ impl Conditions {
             Condition::ToUser => self.holds_for(Part::ToUser, values),
             Condition::ToDomain => self.holds_for(Part::ToDomain, values),
             Condition::Header => {
-                let headers = self.headers.as_ref();
-                headers.is_none_or(|it| it.iter().any(|header| header.holds(facts.request)))
+                let has_any =
+                    |it: &[HeaderCondition]| it.iter().any(|header| header.holds(facts.request));
+                let headers = self.headers.as_deref();
+                headers.is_none_or(|it| facts.arrival.is_some() && has_any(it))
             }
         }
     }

@@ -63,18 +63,19 @@ pub(super) fn value(
     };
     match condition {
         Condition::Method => Some(shown(facts.method().as_bytes())),
-        Condition::Source => Some(values.source.to_string()),
+        Condition::Source => values.source.map(|source| source.to_string()),
         Condition::Listener => {
-            let listener = listeners.get(usize::from(facts.listener.0));
+            let listener = listeners.get(usize::from(facts.arrival?.listener.0));
             listener.map(ToString::to_string)
         }
-        Condition::Transport => Some(facts.protocol.via_token().to_ascii_lowercase()),
+        Condition::Transport => Some(facts.arrival?.protocol.via_token().to_ascii_lowercase()),
         Condition::User => text(Part::User),
         Condition::Domain => text(Part::Domain),
         Condition::FromUser => text(Part::FromUser),
         Condition::FromDomain => text(Part::FromDomain),
         Condition::ToUser => text(Part::ToUser),
         Condition::ToDomain => text(Part::ToDomain),
+        Condition::Header if facts.arrival.is_none() => None,
         Condition::Header => header_values(conditions.headers.as_deref()?, values),
     }
 }

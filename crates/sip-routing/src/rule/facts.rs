@@ -12,6 +12,13 @@ use std::net::IpAddr;
 pub struct Facts<'f, 'm> {
     /// The request.
     pub request: &'f Message<'m>,
+    /// How it arrived. `None` if this server makes it: no condition on its source, listener, transport or header fields holds.
+    pub arrival: Option<Arrival>,
+}
+
+/// How a request arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
     /// The address that it came from.
     pub source: IpAddr,
     /// The listener that it arrived on.
@@ -35,7 +42,7 @@ impl<'m> Facts<'_, 'm> {
 pub(super) struct Values<'f, 'm> {
     pub(super) facts: Facts<'f, 'm>,
     /// The source; IPv4-mapped addresses as IPv4.
-    pub(super) source: IpAddr,
+    pub(super) source: Option<IpAddr>,
     texts: [OnceCell<Option<Text<'m>>>; Part::COUNT],
 }
 
@@ -43,7 +50,7 @@ impl<'f, 'm> Values<'f, 'm> {
     pub(super) fn new(facts: Facts<'f, 'm>) -> Self {
         Self {
             facts,
-            source: facts.source.to_canonical(),
+            source: facts.arrival.map(|it| it.source.to_canonical()),
             texts: [const { OnceCell::new() }; Part::COUNT],
         }
     }

@@ -24,6 +24,8 @@ pub(super) struct Glob {
     stays: u128,
     /// The last state.
     last: u128,
+    /// Only telephone numbers match.
+    for_numbers: bool,
 }
 
 impl Glob {
@@ -66,6 +68,15 @@ impl Glob {
             moves: moves.into(),
             stays,
             last: state,
+            for_numbers: false,
+        }
+    }
+
+    /// Compiles elements that only telephone numbers match.
+    pub(super) fn for_numbers(elements: &[Element]) -> Self {
+        Self {
+            for_numbers: true,
+            ..Self::new(elements)
         }
     }
 
@@ -76,6 +87,9 @@ impl Glob {
 
     /// Whether the whole text matches.
     pub(super) fn matches(&self, text: &Text<'_>) -> bool {
+        if self.for_numbers && !text.is_number() {
+            return false;
+        }
         match text.as_plain() {
             Some(bytes) => {
                 // Comparing no bytes at a dangling address takes some processors 100 ns.

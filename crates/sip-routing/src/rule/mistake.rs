@@ -130,7 +130,9 @@ pub enum PatternProblem {
     Scheme,
     #[error("contains an escape; write the character, because users are unescaped first")]
     Percent,
-    #[error("contains a visual separator, which numbers are compared without; omit it")]
+    #[error(
+        "contains a visual separator or a second +, which numbers are compared without; omit it"
+    )]
     Separator,
     #[error(
         "matches no domain or address; write it without user, port and scheme, such as \"*.example.org\""

@@ -1,6 +1,6 @@
 //! Digits that a rule removes from the called number and puts in front of it.
 
-use super::text::{is_separator, number};
+use super::text::Text;
 use sip_message::{Scheme, Uri};
 
 /// The maximum length of what is put in front of a number.
@@ -18,7 +18,8 @@ impl NumberEdit {
         Self { strip, prefix }
     }
 
-    /// How many characters are removed at the beginning. An escape is one character; visual separators of a number do not count.
+    /// How many characters are removed at the beginning. An escape is one character. What rules do not compare, such as visual separators
+    /// of a number, does not count.
     pub const fn strip(&self) -> u8 {
         self.strip
     }
@@ -49,18 +50,22 @@ impl NumberEdit {
         true
     }
 
-    /// The user without its first characters.
+    /// The user without its first characters. The parameters of a number are no characters.
     fn stripped<'a>(&self, user: &'a [u8]) -> Option<&'a [u8]> {
-        let is_number = number(user).is_some();
-        let mut rest = user;
-        for _ in 0..self.strip {
-            rest = without_character(without_separators(rest, is_number))?;
-        }
+        let end = user.iter().position(|octet| *octet == b';');
+        let (characters, parameters) = user.split_at_checked(end.unwrap_or(user.len()))?;
+        let mut left = characters.len();
         if self.strip > 0 {
-            rest = without_separators(rest, is_number);
+            let text = Text::user(characters);
+            let mut characters = text.bytes();
+            for _ in 0..self.strip {
+                characters.next()?;
+            }
+            left = characters.into_rest().len();
         }
-        let is_empty = matches!(rest.first(), None | Some(b';'));
-        (!is_empty || !self.prefix.is_empty()).then_some(rest)
+        let is_empty = left == 0 && self.prefix.is_empty();
+        let kept = left + parameters.len();
+        (!is_empty).then(|| user.get(user.len() - kept..))?
     }
 }
 
@@ -76,24 +81,6 @@ pub(crate) fn around_user<'a>(uri: &Uri<'a>) -> Option<(&'a [u8], &'a [u8])> {
 pub(crate) fn is_prefix(text: &str) -> bool {
     let fits = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'*');
     matches!(text.len(), 1..=MAX_PREFIX) && text.bytes().all(fits)
-}
-
-fn without_separators(mut user: &[u8], is_number: bool) -> &[u8] {
-    while let [first, rest @ ..] = user
-        && is_number
-        && is_separator(*first)
-    {
-        user = rest;
-    }
-    user
-}
-
-/// The user without its first character. The parameters of a number are no characters.
-fn without_character(user: &[u8]) -> Option<&[u8]> {
-    match user {
-        [] | [b';', ..] => None,
-        [b'%', _, _, rest @ ..] | [_, rest @ ..] => Some(rest),
-    }
 }
 
 #[cfg(test)]
@@ -123,7 +110,10 @@ mod tests {
             (3, "0", "TEL:+49-89-1;ext=2", "TEL:089-1;ext=2"),
             (1, "", "sip:%2B4989@h", "sip:4989@h"),
             (2, "110", "sip:00@h", "sip:110@h"),
-            (1, "", "sip:a-b@h", "sip:-b@h"),
+            (1, "", "sip:x-b@h", "sip:-b@h"),
+            (3, "0", "sip:+49%2D89%2D1@h", "sip:089%2D1@h"),
+            (3, "0", "sip:++49+89;a=b@h", "sip:089;a=b@h"),
+            (3, "", "sip:1-2-3-x@h", "sip:-x@h"),
         ] {
             assert_eq!(
                 edited(strip, prefix, uri).as_deref(),

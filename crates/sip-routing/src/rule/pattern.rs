@@ -3,7 +3,8 @@
 
 use super::glob::{Glob, MAX_ELEMENTS};
 use super::mistake::PatternProblem;
-use super::text::{is_separator, number};
+use super::text::Text;
+use crate::number::{is_separator, value};
 use sip_message::Host;
 use std::net::IpAddr;
 
@@ -27,6 +28,20 @@ impl Element {
                 _ => None,
             },
             Self::Any | Self::Star => None,
+        }
+    }
+
+    /// The element with the digits of numbers in upper case.
+    fn in_upper_case(&self) -> Self {
+        match self {
+            Self::OneOf(octets) => {
+                let upper = octets.iter().map(|octet| match value(*octet) {
+                    Some(_) => octet.to_ascii_uppercase(),
+                    None => *octet,
+                });
+                Self::OneOf(upper.collect())
+            }
+            Self::Any | Self::Star => self.clone(),
         }
     }
 }
@@ -53,12 +68,7 @@ pub(super) enum Pattern {
 impl Pattern {
     /// Compiles a pattern.
     pub(super) fn parse(text: &str, subject: Subject) -> Result<Self, PatternProblem> {
-        let text = normalized(text, subject)?;
-        let elements = elements(&text)?;
-        if elements.len() > MAX_ELEMENTS {
-            return Err(PatternProblem::TooLong);
-        }
-        check(&elements, subject)?;
+        let elements = parsed(text, subject)?;
         let letters: Vec<u8> = elements.iter().filter_map(Element::letter).collect();
         if letters.len() == elements.len() {
             return Ok(Self::Exact(canonical(letters, subject)));
@@ -68,6 +78,31 @@ impl Pattern {
         }
         Ok(Self::Glob(Glob::new(&elements)))
     }
+
+    /// The pattern for telephone numbers, which are compared in upper case; `None` if it is no other than that of [`Pattern::parse`].
+    pub(super) fn for_numbers(text: &str) -> Option<Self> {
+        let elements = parsed(text, Subject::User).ok()?;
+        let has_wildcards = elements.iter().any(|element| element.letter().is_none());
+        let is_of_number = |octet: &u8| *octet == b'+' || value(*octet).is_some();
+        let can_match = elements.iter().all(|element| match element {
+            Element::OneOf(octets) => octets.iter().any(is_of_number),
+            Element::Any | Element::Star => true,
+        });
+        let upper: Vec<Element> = elements.iter().map(Element::in_upper_case).collect();
+        let differs = has_wildcards && can_match && elements != upper;
+        differs.then(|| Self::Glob(Glob::for_numbers(&upper)))
+    }
+}
+
+/// The elements of a pattern that something can match.
+fn parsed(text: &str, subject: Subject) -> Result<Vec<Element>, PatternProblem> {
+    let text = normalized(text, subject)?;
+    let elements = elements(&text)?;
+    if elements.len() > MAX_ELEMENTS {
+        return Err(PatternProblem::TooLong);
+    }
+    check(&elements, subject)?;
+    Ok(elements)
 }
 
 /// The text without what does not count: case, brackets and the trailing dot of a domain.
@@ -174,10 +209,20 @@ fn check_user(elements: &[Element]) -> Result<(), PatternProblem> {
         .iter()
         .filter_map(Element::letter)
         .any(is_separator);
-    if is_separated && is_for_numbers(elements) {
+    if is_separated && is_for_numbers(elements) || is_written_apart(elements, literal) {
         return Err(PatternProblem::Separator);
     }
     Ok(())
+}
+
+/// Whether a pattern with wildcards begins as no compared text does, because it has separators or a `+` between digits.
+fn is_written_apart(elements: &[Element], mut literal: Vec<u8>) -> bool {
+    if literal.len() == elements.len() {
+        return false;
+    }
+    // What the wildcards stand for may make it a name.
+    literal.push(b'~');
+    !Text::user(&literal).bytes().eq(literal.iter().copied())
 }
 
 /// Whether a pattern with wildcards is meant for telephone numbers only.
@@ -215,15 +260,12 @@ fn check_domain(elements: &[Element]) -> Result<(), PatternProblem> {
 /// The one spelling of a text without wildcards.
 fn canonical(letters: Vec<u8>, subject: Subject) -> Box<[u8]> {
     match subject {
-        Subject::User if number(&letters).is_some() => letters
-            .into_iter()
-            .filter(|&octet| !is_separator(octet))
-            .collect(),
+        Subject::User => Text::user(&letters).bytes().collect(),
         Subject::Domain => match parse_address(&letters) {
             Some(address) => address.to_string().into_bytes().into(),
             None => letters.into(),
         },
-        Subject::User | Subject::HeaderValue => letters.into(),
+        Subject::HeaderValue => letters.into(),
     }
 }
 
@@ -252,6 +294,9 @@ mod tests {
             (r"\*21\**", Subject::User, prefix("*21*")),
             ("+49-89.1", Subject::User, exact("+49891")),
             ("anna-maria", Subject::User, exact("anna-maria")),
+            ("d021", Subject::User, exact("D021")),
+            ("++49 89", Subject::User, exact("+4989")),
+            ("12-34-x", Subject::User, exact("1234-x")),
             ("[4]9*", Subject::User, prefix("49")),
             ("Example.ORG.", Subject::Domain, exact("example.org")),
             ("[2001:DB8:0::1]", Subject::Domain, exact("2001:db8::1")),
@@ -276,6 +321,9 @@ mod tests {
             ("%2b49*", Subject::User, PatternProblem::Percent),
             ("+49-89*", Subject::User, PatternProblem::Separator),
             ("49-8[0-9]", Subject::User, PatternProblem::Separator),
+            ("12-34-*", Subject::User, PatternProblem::Separator),
+            ("++49*", Subject::User, PatternProblem::Separator),
+            ("(49*", Subject::User, PatternProblem::Separator),
             ("49[0-4", Subject::User, PatternProblem::Unclosed),
             ("49[]", Subject::User, PatternProblem::Class),
             ("49[4-0]", Subject::User, PatternProblem::Class),
@@ -305,6 +353,17 @@ mod tests {
             Pattern::parse(&longer, Subject::User),
             Err(PatternProblem::TooLong)
         );
+    }
+
+    #[test]
+    fn patterns_with_wildcards_match_numbers_in_upper_case() {
+        for text in ["d021*", "a*", "[a-z]1", "?c"] {
+            let pattern = Pattern::for_numbers(text);
+            assert!(matches!(pattern, Some(Pattern::Glob(_))), "{text}");
+        }
+        for text in ["d021", "D021*", "+49*", "anna*", "*"] {
+            assert_eq!(Pattern::for_numbers(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The texts of a request as rules compare them. They are normalized while they are read, so that nothing is copied.
 
+use crate::number::{self, is_filler};
 use sip_message::{Host, Scheme, Uri};
 use std::cmp::Ordering;
 use std::io::Write as _;
@@ -13,6 +14,8 @@ const MAX_ADDRESS: usize = 45;
 pub(super) struct Text<'a> {
     source: Source<'a>,
     form: Form,
+    /// It is compared as a telephone number.
+    is_number: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -32,8 +35,10 @@ enum Form {
     Plain,
     LowerCase,
     Unescaped,
-    /// Unescaped, without visual separators.
-    Number,
+    /// Unescaped; without fillers, and letters in upper case, before the last `behind` bytes.
+    Number {
+        behind: usize,
+    },
 }
 
 impl<'a> Text<'a> {
@@ -42,6 +47,15 @@ impl<'a> Text<'a> {
         Self {
             source: Source::Received(bytes),
             form: Form::Plain,
+            is_number: false,
+        }
+    }
+
+    /// A user that is normalized.
+    pub(super) fn normalized_user(bytes: &'a [u8]) -> Self {
+        Self {
+            is_number: number::number(bytes).is_some(),
+            ..Self::plain(bytes)
         }
     }
 
@@ -64,18 +78,32 @@ impl<'a> Text<'a> {
         }
     }
 
-    fn user(user: &'a [u8]) -> Self {
-        let number = number(user);
-        let bytes = number.unwrap_or(user);
-        let is_escaped = || bytes.contains(&b'%');
-        let form = match number {
-            Some(_) if bytes.iter().copied().any(is_separator) || is_escaped() => Form::Number,
-            None if is_escaped() => Form::Unescaped,
-            _ => Form::Plain,
+    /// A user part.
+    pub(super) fn user(user: &'a [u8]) -> Self {
+        if let Some(number) = number::read(user, |_| {}) {
+            return Self {
+                source: Source::Received(number.text),
+                form: if number.is_plain {
+                    Form::Plain
+                } else {
+                    Form::Number { behind: 0 }
+                },
+                is_number: true,
+            };
+        }
+        let lookalike = number::lookalike(user);
+        let (bytes, form) = match lookalike.filter(|it| !it.is_plain) {
+            Some(it) => {
+                let behind = it.end - it.length;
+                (user.get(..it.end).unwrap_or(user), Form::Number { behind })
+            }
+            None if user.contains(&b'%') => (user, Form::Unescaped),
+            None => (user, Form::Plain),
         };
         Self {
             source: Source::Received(bytes),
             form,
+            is_number: lookalike.is_some_and(|it| it.length == it.end),
         }
     }
 
@@ -88,6 +116,7 @@ impl<'a> Text<'a> {
         Self {
             source: Source::Received(bytes),
             form,
+            is_number: false,
         }
     }
 
@@ -100,6 +129,7 @@ impl<'a> Text<'a> {
         Self {
             source: Source::Address { text, length },
             form: Form::Plain,
+            is_number: false,
         }
     }
 
@@ -115,7 +145,13 @@ impl<'a> Text<'a> {
         Bytes {
             rest: self.source(),
             form: self.form,
+            has_begun: false,
         }
+    }
+
+    /// Whether the text is compared as a telephone number.
+    pub(super) const fn is_number(&self) -> bool {
+        self.is_number
     }
 
     /// The bytes, if they need no normalization.
@@ -136,57 +172,42 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The telephone number that a user part is, with its escapes and separators; `None` if it is none.
-pub(crate) fn number(user: &[u8]) -> Option<&[u8]> {
-    let end = user.iter().position(|octet| *octet == b';');
-    let number = user.get(..end.unwrap_or(user.len()))?;
-    let is_number = if number.contains(&b'%') {
-        is_number(Bytes {
-            rest: number,
-            form: Form::Unescaped,
-        })
-    } else {
-        is_number(number.iter().copied())
-    };
-    is_number.then_some(number)
-}
-
-/// The characters of the telephone number that a user part is, without escapes, separators and parameters. `None` if it is none.
-pub(crate) fn characters_of_number(user: &[u8]) -> Option<impl Iterator<Item = u8>> {
-    let rest = number(user)?;
-    Some(Bytes {
-        rest,
-        form: Form::Number,
-    })
-}
-
-/// Whether these are the bytes of a number: one digit at least.
-fn is_number(octets: impl Iterator<Item = u8>) -> bool {
-    let mut has_digit = false;
-    for octet in octets {
-        match octet {
-            b'0'..=b'9' | b'*' | b'#' => has_digit = true,
-            b'+' => {}
-            _ if is_separator(octet) => {}
-            _ => return false,
-        }
-    }
-    has_digit
-}
-
-/// Whether this is a visual separator of a telephone number (RFC 3966 section 3).
-pub(super) const fn is_separator(octet: u8) -> bool {
-    matches!(octet, b'-' | b'.' | b'(' | b')')
-}
-
 /// Iterates over the bytes of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Bytes<'a> {
     rest: &'a [u8],
     form: Form,
+    /// The first character of a number has been read.
+    has_begun: bool,
 }
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
+    /// What has not been read, without the fillers of a number at its beginning.
+    pub(super) fn into_rest(mut self) -> &'a [u8] {
+        loop {
+            let rest = self.rest;
+            match self.form {
+                Form::Number { behind } if rest.len() > behind => {}
+                _ => return rest,
+            }
+            if !self.unescaped().is_some_and(is_filler) {
+                return rest;
+            }
+        }
+    }
+
+    fn of_number(&mut self, behind: usize) -> Option<u8> {
+        while self.rest.len() > behind {
+            let octet = self.unescaped()?;
+            let is_plus = octet == b'+' && !self.has_begun;
+            if is_plus || !is_filler(octet) {
+                self.has_begun = true;
+                return Some(octet.to_ascii_uppercase());
+            }
+        }
+        self.unescaped()
+    }
+
     #[inline]
     fn received(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
@@ -195,11 +216,11 @@ impl Bytes<'_> {
     }
 
     fn unescaped(&mut self) -> Option<u8> {
-        if let [b'%', high, low, rest @ ..] = self.rest
-            && let (Some(high), Some(low)) = (hex_value(*high), hex_value(*low))
+        if let [b'%', escaped @ ..] = self.rest
+            && let Some((octet, rest)) = number::unescaped(escaped)
         {
             self.rest = rest;
-            return Some(high << 4 | low);
+            return Some(octet);
         }
         self.received()
     }
@@ -214,20 +235,9 @@ impl Iterator for Bytes<'_> {
             Form::Plain => self.received(),
             Form::LowerCase => self.received().map(|octet| octet.to_ascii_lowercase()),
             Form::Unescaped => self.unescaped(),
-            Form::Number => loop {
-                let octet = self.unescaped()?;
-                if !is_separator(octet) {
-                    return Some(octet);
-                }
-            },
+            Form::Number { behind } => self.of_number(behind),
         }
     }
-}
-
-fn hex_value(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -260,7 +270,13 @@ mod tests {
                 ("sip:%2B49%2d89@h", Some("+4989")),
                 ("sip:+4989;npdi;rn=+49@h;user=phone", Some("+4989")),
                 ("sip:*21*%23@h", Some("*21*#")),
-                ("sip:12a-b@h", Some("12a-b")),
+                ("sip:12a-b@h", Some("12AB")),
+                ("sip:12x-b@h", Some("12x-b")),
+                ("sip:1-2x-b;y@h", Some("12x-b;y")),
+                ("sip:1-2-x%2Db@h", Some("12-x-b")),
+                ("sip:++49-89@h", Some("+4989")),
+                ("sip:(+49)%2089/+1;x@h", Some("+49891")),
+                ("sip:dad-1-x@h", Some("dad-1-x")),
                 ("sip:--@h", Some("--")),
                 ("sip:h", None),
                 ("tel:+1-201-555-0123;phone-context=x", Some("+12015550123")),

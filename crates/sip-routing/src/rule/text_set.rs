@@ -60,7 +60,7 @@ impl TextSet {
         let matches = |text: &[u8]| {
             self.globs
                 .iter()
-                .any(|glob| glob.matches(&Text::plain(text)))
+                .any(|glob| glob.matches(&Text::normalized_user(text)))
         };
         self.ranges.covers(range) || is_single(range).is_some_and(matches)
     }

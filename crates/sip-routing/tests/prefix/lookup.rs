@@ -175,7 +175,7 @@ proptest! {
         for (name, number) in prefixes.chain(others) {
             let used = if rows.keys().any(|row| row.0 == name) { name } else { "default" };
             let digits = |prefix: &str| if prefix == "default" { 0 } else { prefix.len() };
-            let is_number = !number.is_empty() && number != "default";
+            let is_number = number.contains(|symbol| symbol != 'D') && number != "default";
             let mut matches: Vec<(usize, String)> = rows
                 .iter()
                 .filter(|((table, prefix), _)| *table == used && is_number && number.starts_with(&prefix[..digits(prefix)]))

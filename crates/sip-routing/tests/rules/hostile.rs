@@ -3,7 +3,7 @@
 use crate::requests::{Call, compile, list, rule};
 use proptest::prelude::*;
 use sip_message::Message;
-use sip_routing::rule::{Facts, HeaderDescription, Rule, RuleDescription, RuleSet};
+use sip_routing::rule::{Arrival, Facts, HeaderDescription, Rule, RuleDescription, RuleSet};
 use sip_transport::{ListenerId, Protocol};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -42,9 +42,11 @@ fn first(request: &[u8], listener: u16) -> Option<&'static str> {
     let message = Message::parse(request).ok()?;
     let facts = Facts {
         request: &message,
-        source: "192.0.2.1".parse().expect("an address"),
-        listener: ListenerId(listener),
-        protocol: Protocol::Wss,
+        arrival: Some(Arrival {
+            source: "192.0.2.1".parse().expect("an address"),
+            listener: ListenerId(listener),
+            protocol: Protocol::Wss,
+        }),
     };
     let steps = RULES.explain(&facts);
     let first = RULES.first(&facts).map(Rule::name);

@@ -4,6 +4,7 @@ mod header_edits;
 mod hostile;
 mod matching;
 mod mistakes;
+mod numbers;
 mod properties;
 mod reloads;
 mod requests;

@@ -2,7 +2,7 @@
 
 use crate::requests::{Call, compile, known, list, rule};
 use sip_message::Message;
-use sip_routing::rule::{HeaderDescription, RuleDescription, RuleSet};
+use sip_routing::rule::{Facts, HeaderDescription, Rule, RuleDescription, RuleSet};
 use sip_transport::{Listener, Protocol};
 
 /// Checks which of some requests a rule matches.
@@ -411,4 +411,58 @@ fn explain_names_the_condition_that_failed_and_the_value() {
         ]
     );
     assert!(rules.iter().all(|rule| rule.matches() == 0));
+}
+
+#[test]
+fn a_request_that_did_not_arrive_has_no_source_listener_transport_or_header_field() {
+    let every = |name: &str| match name {
+        "source" => RuleDescription {
+            source: list(&["0.0.0.0/0", "::/0"]),
+            ..rule(name)
+        },
+        "listener" => RuleDescription {
+            listener: list(&["udp:203.0.113.9:5060"]),
+            ..rule(name)
+        },
+        "transport" => RuleDescription {
+            transport: Some(Protocol::ALL.to_vec()),
+            ..rule(name)
+        },
+        _ => RuleDescription {
+            header: Some(vec![HeaderDescription {
+                name: "Call-ID".to_owned(),
+                value: None,
+            }]),
+            ..rule(name)
+        },
+    };
+    let names = ["source", "listener", "transport", "header"];
+    let mut rules = names.map(every).to_vec();
+    rules.push(RuleDescription {
+        user: list(&["bob"]),
+        ..rule("bob")
+    });
+    let rules = compile(&rules);
+    let text = Call::default().text();
+    let request = Message::parse(text.as_bytes()).expect("a message");
+    let facts = Facts {
+        request: &request,
+        arrival: None,
+    };
+    assert_eq!(rules.first(&facts).map(Rule::name), Some("bob"));
+    let steps: Vec<String> = rules
+        .explain(&facts)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        steps,
+        [
+            "source: the request has no source",
+            "listener: the request has no listener",
+            "transport: the request has no transport",
+            "header: the request has no header",
+            "bob: matches",
+        ]
+    );
 }

@@ -58,13 +58,26 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// A user as it is compared.
-fn normalized(user: &str) -> String {
-    let is_number = user.chars().all(|it| "12-".contains(it)) && user.contains(['1', '2']);
-    if is_number {
-        user.replace('-', "")
-    } else {
-        user.to_owned()
+/// Whether a user of these characters is a number.
+fn is_number(user: &str) -> bool {
+    user.chars().all(|it| "12abA-".contains(it)) && user.contains(['1', '2'])
+}
+
+/// Whether a user matches a pattern. Numbers match in either case, and without separators; of names, the digits at the beginning.
+fn is_user(user: &str) -> impl Fn(&String) -> bool {
+    let is_number = is_number(user);
+    let name = user.to_owned();
+    move |pattern| {
+        if is_number {
+            let number = name.replace('-', "").to_uppercase();
+            glob(pattern.to_uppercase().as_bytes(), number.as_bytes())
+        } else {
+            let behind = name.trim_start_matches(['1', '2', '-']);
+            let digits = name.strip_suffix(behind).unwrap_or_default();
+            let digits = digits.trim_end_matches('-');
+            let name = digits.replace('-', "") + &name[digits.len()..];
+            glob(pattern.as_bytes(), name.as_bytes())
+        }
     }
 }
 
@@ -87,12 +100,9 @@ fn matches(rule: &RuleDescription, request: &Request) -> bool {
         && holds(rule.source.as_ref(), contains)
         && holds(rule.listener.as_ref(), |it| it == LISTENERS[listener])
         && holds(rule.transport.as_ref(), |it| *it == PROTOCOLS[listener])
-        && holds(rule.user.as_ref(), is_match(&normalized(&request.user)))
+        && holds(rule.user.as_ref(), is_user(&request.user))
         && holds(rule.domain.as_ref(), is_match(&request.domain))
-        && holds(
-            rule.from_user.as_ref(),
-            is_match(&normalized(&request.from_user)),
-        )
+        && holds(rule.from_user.as_ref(), is_user(&request.from_user))
         && holds(rule.header.as_ref(), |header| match &header.value {
             None => !request.customers.is_empty(),
             Some(value) => request.customers.iter().any(|it| is_match(it)(value)),
@@ -191,9 +201,9 @@ fn any_request() -> impl Strategy<Value = Request> {
             prop::sample::select(&SOURCES[..]),
             0..4_u16,
         ),
-        "[ab12-]{1,5}",
+        "[ab12Ax-]{1,5}",
         prop::sample::select(vec!["a.b", "b.b", "b", "b.a", "a.c"]),
-        "[ab12-]{1,5}",
+        "[ab12Ax-]{1,5}",
         prop::collection::vec("[ab12]{1,4}", 0..3),
         any::<bool>(),
     )
@@ -264,7 +274,7 @@ proptest! {
         for user in users {
             let uri = format!("sip:{user}@h");
             let is_match = Call { uri: &uri, ..Call::default() }.first(&rules).is_some();
-            prop_assert_eq!(is_match, glob(pattern.as_bytes(), user.as_bytes()), "{}", user);
+            prop_assert_eq!(is_match, is_user(&user)(&pattern), "{}", user);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests and rules for the tests.
 
 use sip_message::Message;
-use sip_routing::rule::{Facts, KnownNames, Outcome, Rule, RuleDescription, RuleSet};
+use sip_routing::rule::{Arrival, Facts, KnownNames, Outcome, Rule, RuleDescription, RuleSet};
 use sip_transport::{IpNet, Listener, ListenerId, Protocol};
 use std::sync::LazyLock;
 
@@ -60,9 +60,11 @@ impl Call<'_> {
     pub fn facts<'f, 'm>(&self, request: &'f Message<'m>) -> Facts<'f, 'm> {
         Facts {
             request,
-            source: self.source.parse().expect("an address"),
-            listener: ListenerId(self.listener),
-            protocol: LISTENERS[usize::from(self.listener)].protocol,
+            arrival: Some(Arrival {
+                source: self.source.parse().expect("an address"),
+                listener: ListenerId(self.listener),
+                protocol: LISTENERS[usize::from(self.listener)].protocol,
+            }),
         }
     }
 }

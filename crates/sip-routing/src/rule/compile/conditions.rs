@@ -165,10 +165,13 @@ impl Compiler<'_> {
         } else {
             Subject::Domain
         };
-        let patterns: Vec<_> = list
-            .iter()
-            .filter_map(|text| self.pattern(key, text, subject))
-            .collect();
+        let mut patterns = Vec::new();
+        for text in list {
+            patterns.extend(self.pattern(key, text, subject));
+            if subject == Subject::User {
+                patterns.extend(Pattern::for_numbers(text));
+            }
+        }
         Some(TextSet::new(patterns))
     }
 

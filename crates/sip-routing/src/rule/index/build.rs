@@ -23,7 +23,7 @@ impl Index {
             methods: builder.table(&methods, OTHER + 1, |methods, label| {
                 methods.may_contain(label)
             }),
-            protocols: builder.table(&protocols, Protocol::ALL.len(), |protocols, index| {
+            protocols: builder.table(&protocols, Protocol::ALL.len() + 1, |protocols, index| {
                 let protocol = Protocol::ALL.get(index);
                 protocol.is_some_and(|protocol| protocols.contains(*protocol))
             }),

@@ -23,8 +23,9 @@ const MAX_LOOKUPS: usize = 4 + Part::COUNT + MAX_HEADERS;
 pub(super) struct Index {
     pool: Pool,
     methods: Option<Box<[SetId]>>,
+    /// By protocol; the last one is for requests that did not arrive.
     protocols: Option<Box<[SetId]>>,
-    /// By listener; the last one is for listeners that no rule names.
+    /// By listener; the last one is for listeners that no rule names, and for requests that did not arrive.
     listeners: Option<Box<[SetId]>>,
     sources: Option<(RangeIndex<u32>, RangeIndex<u128>)>,
     texts: [Option<TextIndex>; Part::COUNT],
@@ -99,16 +100,19 @@ impl Index {
             add(sets.get(facts.method().label_index()).copied());
         }
         if let Some(sets) = &self.protocols {
-            add(sets.get(facts.protocol as usize).copied());
+            let protocol = facts.arrival.map(|it| it.protocol as usize);
+            add(protocol.map_or(sets.last(), |it| sets.get(it)).copied());
         }
         if let Some(sets) = &self.listeners {
-            let listener = usize::from(facts.listener.0);
-            add(sets.get(listener).or(sets.last()).copied());
+            let listener = facts.arrival.map(|it| usize::from(it.listener.0));
+            let named = listener.and_then(|it| sets.get(it));
+            add(named.or(sets.last()).copied());
         }
         if let Some((v4, v6)) = &self.sources {
             add(match values.source {
-                IpAddr::V4(address) => v4.find(|bound| bound.cmp(&address.to_bits())),
-                IpAddr::V6(address) => v6.find(|bound| bound.cmp(&address.to_bits())),
+                Some(IpAddr::V4(address)) => v4.find(|bound| bound.cmp(&address.to_bits())),
+                Some(IpAddr::V6(address)) => v6.find(|bound| bound.cmp(&address.to_bits())),
+                None => Some(v4.absent),
             });
         }
         for (part, index) in Part::ALL.into_iter().zip(&self.texts) {

@@ -214,7 +214,8 @@ section! {
         /// Transports that the request arrived over.
         reload transport: Option<Vec<Protocol>> = None, optional(Some(vec![Protocol::Udp]));
 
-        /// Patterns for the user of the Request-URI. Telephone numbers are compared without visual separators and parameters.
+        /// Patterns for the user of the Request-URI. Telephone numbers are compared without visual separators and parameters, and their
+        /// letters A to D in either case.
         reload user: Option<Vec<String>> = None, optional(Some(vec!["+4930*".to_owned(), "030*".to_owned()]));
 
         /// Patterns for the domain of the Request-URI.

@@ -9,7 +9,7 @@ use sip_routing::gateway::{
 };
 use sip_routing::limit::{Call, Limit, Scope};
 use sip_routing::numbering::{NumberFormat, NumberingPlan, PlainNumbers};
-use sip_routing::rule::{Decision, Facts};
+use sip_routing::rule::{Arrival, Decision, Facts};
 use sip_transport::{ListenerId, Protocol, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -496,9 +496,11 @@ fn the_first_rule_of_the_file_that_matches_decides() {
         let request = Message::parse(text.as_bytes()).expect("a request");
         let facts = Facts {
             request: &request,
-            source: source.parse().expect("an address"),
-            listener: ListenerId(0),
-            protocol: Protocol::Udp,
+            arrival: Some(Arrival {
+                source: source.parse().expect("an address"),
+                listener: ListenerId(0),
+                protocol: Protocol::Udp,
+            }),
         };
         let rule = policy.rules.first(&facts)?;
         Some(rule.name().to_owned())
