@@ -418,7 +418,7 @@ pub(crate) fn claims_dialog(
     request: &Message<'_>,
     onward: &Onward,
 ) -> bool {
-    let is_counted = !parts.settings.policy.limits.is_unlimited() || onward.goes_to_gateways();
+    let is_counted = !parts.settings.policy.limits.is_unlimited() || onward.may_reach_gateways();
     is_counted
         && request.method() == Method::Invite
         && parts.settings.proxy.record_route

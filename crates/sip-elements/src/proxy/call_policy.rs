@@ -119,11 +119,10 @@ impl From<Vec<Target>> for Onward {
 }
 
 impl Onward {
-    /// Whether the request goes to a gateway.
-    pub(crate) fn goes_to_gateways(&self) -> bool {
-        self.policy
-            .as_ref()
-            .is_some_and(|policy| policy.route.is_some())
+    /// Whether the request goes to a gateway, or may be diverted to one.
+    pub(crate) fn may_reach_gateways(&self) -> bool {
+        let policy = self.policy.as_deref();
+        policy.is_some_and(|it| it.route.is_some() || it.diversions.is_some())
     }
 
     /// These targets, with what the policy says.

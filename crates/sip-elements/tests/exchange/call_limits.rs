@@ -1,8 +1,10 @@
 //! Limits of calls: what a refused call gets, and that each call gives its places back, however it ends.
 
 use crate::bench::{ALICE, BOB, only, register, request, settings, status};
+use crate::forwarding::{always, forward};
+use crate::forwarding_rights::with_gateways;
 use crate::live_calls::{from_alice, refuse};
-use crate::routed::{AS_ALICE, Declared, Routed, routed, to_group};
+use crate::routed::{AS_ALICE, Declared, NUMBER, Routed, routed, to_group};
 use sip_elements::Record;
 use sip_elements::metrics::Refused;
 use sip_routing::limit::{Declared as Bounds, DeclaredEach, Description, NamedLimit, NetworkLimit};
@@ -308,6 +310,12 @@ fn an_invite_that_claims_a_dialog_escapes_no_maximum() {
         "INVITE sip:+4989123@example.org",
     );
     let sent = node.bench.receive(ALICE, &to_gateway);
+    assert_eq!(status(&sent.last().expect("a response").1), 481);
+    assert_eq!(node.live(), [0; 3]);
+
+    let mut node = with_gateways(Description::default(), Vec::new());
+    forward(&node, "bob", always(NUMBER));
+    let sent = node.bench.receive(ALICE, &claiming);
     assert_eq!(status(&sent.last().expect("a response").1), 481);
     assert_eq!(node.live(), [0; 3]);
 }

@@ -37,11 +37,16 @@ fn started(settings: Settings, limits: Description) -> Routed {
 }
 
 /// New settings with these limits. The count has begun, and not gone on.
-fn reload(node: &mut Routed, mut settings: Settings, limits: Description) {
+fn reload(node: &mut Routed, settings: Settings, limits: Description) {
     let declared = Declared {
         limits,
         ..Declared::default()
     };
+    replace(node, settings, declared);
+}
+
+/// New settings with this policy.
+fn replace(node: &mut Routed, mut settings: Settings, declared: Declared) {
     let policy = declared.policy_after(&settings, Some(&node.policy));
     node.policy = Arc::clone(&policy);
     settings.policy = policy;
@@ -315,15 +320,7 @@ fn a_forwarded_call_counts_once_for_each_party_after_a_reload() {
             node.bench
                 .receive(CAROL, &accept_at(&copy, "sip:carol@192.0.2.30:5060"));
         }
-        let mut settings = open();
-        let policy = declared().policy_after(&settings, Some(&node.policy));
-        node.policy = Arc::clone(&policy);
-        settings.policy = policy;
-        let message = ControlMessage::Settings(Arc::new(settings));
-        let now = node.bench.now;
-        node.bench
-            .exchange
-            .control(now, message, &mut node.bench.output);
+        replace(&mut node, open(), declared());
         settle(&mut node);
         assert_eq!(counted(&node), (Some(1), [1, 1]), "answered: {is_answered}");
     }
@@ -374,14 +371,7 @@ fn limits_that_a_reload_adds_count_a_restored_call_that_was_forwarded_to_a_gatew
     next.bench.now = node.bench.now + Duration::from_secs(1);
     let now = next.bench.now;
     assert!(next.bench.exchange.restore(now, &state));
-    let mut settings = open();
-    let policy = declared(of_each_subscriber()).policy_after(&settings, Some(&next.policy));
-    next.policy = Arc::clone(&policy);
-    settings.policy = policy;
-    let message = ControlMessage::Settings(Arc::new(settings));
-    next.bench
-        .exchange
-        .control(now, message, &mut next.bench.output);
+    replace(&mut next, open(), declared(of_each_subscriber()));
     settle(&mut next);
     assert_eq!(calls_of_both(&next), [1, 1]);
 }
