@@ -8,6 +8,9 @@ pub mod websocket;
 
 pub mod selection;
 
+pub mod edge_branch;
+pub mod flow_token;
+
 mod counter;
 mod flow;
 mod networks;

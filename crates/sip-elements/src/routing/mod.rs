@@ -6,7 +6,7 @@
 pub(crate) mod breadth;
 pub(crate) mod dead_targets;
 pub(crate) mod failure;
-pub(crate) mod flow_token;
+pub(crate) use sip_transport::flow_token;
 pub(crate) mod listener;
 pub(crate) mod loop_detection;
 pub(crate) mod off_limits;

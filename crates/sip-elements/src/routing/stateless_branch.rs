@@ -49,8 +49,8 @@ impl StatelessBranch {
         let (way, digits) = digits.split_at_checked(DIGITS)?;
         let (seal, token) = digits.split_at_checked(DIGITS)?;
         Some(Self {
-            way: parse_hex(way)?,
-            seal: parse_hex(seal)?,
+            way: flow_token::read_number(way)?,
+            seal: flow_token::read_number(seal)?,
             upstream: flow_token::read(token)?,
         })
     }
@@ -73,8 +73,8 @@ impl StatelessBranch {
     /// Appends the branch to `into`.
     pub(crate) fn write(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(COOKIE);
-        into.extend_from_slice(&crate::own_response::hex(self.way));
-        into.extend_from_slice(&crate::own_response::hex(self.seal));
+        flow_token::write_number(into, &self.way.to_be_bytes());
+        flow_token::write_number(into, &self.seal.to_be_bytes());
         flow_token::write(into, self.upstream);
     }
 }
@@ -111,11 +111,6 @@ fn seal(
         below.branch().unwrap_or_default(),
         below.sent_by,
     ])
-}
-
-fn parse_hex(digits: &[u8]) -> Option<u64> {
-    let push = |value, digit: &u8| Some(value << 4 | u64::from(flow_token::nibble(*digit)?));
-    digits.iter().try_fold(0, push)
 }
 
 #[cfg(test)]

@@ -1,23 +1,25 @@
-//! Flow tokens (RFC 5626 section 5.2). A token in our Record-Route names the flow to a party that cannot be reached in
-//! another way. So no table is needed, and a dialog continues even if the worker has lost its state.
+//! Flow tokens (RFC 5626 section 5.2). A token in Record-Route, Path or a branch names the flow to a party that cannot be reached in
+//! another way. So no table is needed, and a dialog continues even if the process has lost its state.
+//!
+//! A token proves nothing. Write a keyed hash over it next to it.
 
+use crate::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 use sip_message::{HeaderName, Host, Message};
-use sip_transport::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
 /// Name of the URI parameter that carries the token.
-pub(crate) const PARAMETER: &[u8] = b"fl";
+pub const PARAMETER: &[u8] = b"fl";
 
 /// Bytes before the address: listener, worker, slot, port.
 const FIXED: usize = 10;
 /// Length of the longest token, in digits.
-pub(crate) const LONGEST: usize = 2 * (FIXED + 16);
+pub const LONGEST: usize = 2 * (FIXED + 16);
 
 /// Whether requests to the sender of this request must use the flow that it arrived on. This holds for a phone that
 /// opened a connection, a phone behind a NAT, and a phone whose Contact leads elsewhere. It does not hold for a request
 /// with Record-Route: there, the upstream proxy has stated how to reach it.
-pub(crate) fn is_reached_by_flow_only(
+pub fn is_reached_by_flow_only(
     request: &Message<'_>,
     source: Flow,
     listener: &Listener,
@@ -42,14 +44,24 @@ pub(crate) fn is_reached_by_flow_only(
     }
 }
 
+/// Appends the octets of a number as hexadecimal digits.
+pub fn write_number(into: &mut impl Extend<u8>, octets: &[u8]) {
+    for octet in octets {
+        into.extend([digit(octet >> 4), digit(octet & 15)]);
+    }
+}
+
+/// Reads lower-case hexadecimal digits, at most 16.
+pub fn read_number(digits: &[u8]) -> Option<u64> {
+    let push = |value, digit: &u8| Some(value << 4 | u64::from(nibble(*digit)?));
+    let digits = Some(digits).filter(|digits| digits.len() <= 16)?;
+    digits.iter().try_fold(0, push)
+}
+
 /// Appends a flow as hexadecimal digits.
-pub(crate) fn write(into: &mut impl Extend<u8>, flow: Flow) {
+pub fn write(into: &mut impl Extend<u8>, flow: Flow) {
     let connection = flow.connection;
-    let mut digits = |octets: &[u8]| {
-        for octet in octets {
-            into.extend([digit(octet >> 4), digit(octet & 15)]);
-        }
-    };
+    let mut digits = |octets: &[u8]| write_number(into, octets);
     digits(&flow.listener.0.to_be_bytes());
     digits(&connection.worker().to_be_bytes());
     digits(&connection.slot().to_be_bytes());
@@ -67,8 +79,8 @@ const fn digit(nibble: u8) -> u8 {
     }
 }
 
-/// A flow in a fixed number of bytes, for hashes.
-pub(crate) fn octets(flow: Flow) -> [u8; FIXED + 16] {
+/// A flow in a fixed number of bytes, to be hashed.
+pub fn octets(flow: Flow) -> [u8; FIXED + 16] {
     let ip = match flow.remote.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -88,7 +100,7 @@ pub(crate) fn octets(flow: Flow) -> [u8; FIXED + 16] {
 }
 
 /// Returns the flow that a token names. Only the proof next to the token tells whether the token is ours.
-pub(crate) fn read(token: &[u8]) -> Option<Flow> {
+pub fn read(token: &[u8]) -> Option<Flow> {
     let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
     if token.len() > LONGEST {
         return None;
@@ -116,7 +128,7 @@ pub(crate) fn read(token: &[u8]) -> Option<Flow> {
     })
 }
 
-pub(crate) const fn nibble(digit: u8) -> Option<u8> {
+const fn nibble(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),

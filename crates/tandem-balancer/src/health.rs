@@ -1,0 +1,110 @@
+//! What the edge knows about the health of one node. All workers write it, and worker 0 decides.
+
+use sip_transport::{Counter, Time};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Messages of a busy node do not write [`Health::heard`] more often than this, because all workers share it.
+const COARSE: Duration = Duration::from_millis(50);
+
+/// Whether a node takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NodeState {
+    /// It has not answered a probe yet.
+    Unknown,
+    /// It answers.
+    Alive,
+    /// It answers probes with 503: it drains, or it is not ready. It gets no new calls.
+    Unavailable,
+    /// It has not answered in time. Its calls go to other nodes.
+    Dead,
+}
+
+impl NodeState {
+    /// All states.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Alive, Self::Unavailable, Self::Dead];
+
+    /// The label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Alive => "alive",
+            Self::Unavailable => "unavailable",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// The health of a node, and the requests that it got.
+#[derive(Debug)]
+pub struct Health {
+    state: AtomicU8,
+    /// When the node last proved that it lives, in microseconds.
+    heard: AtomicU64,
+    /// Requests sent to the node, by worker.
+    requests: Box<[Counter]>,
+    /// Of these, requests without a hint: new calls and registrations, by worker.
+    unhinted: Box<[Counter]>,
+}
+
+impl Health {
+    /// A node that has not answered yet.
+    pub(crate) fn new(workers: u16) -> Self {
+        let counters = || (0..workers).map(|_| Counter::default()).collect();
+        Self {
+            state: AtomicU8::new(NodeState::Unknown as u8),
+            heard: AtomicU64::new(0),
+            requests: counters(),
+            unhinted: counters(),
+        }
+    }
+
+    /// The current state.
+    pub fn state(&self) -> NodeState {
+        let state = self.state.load(Ordering::Relaxed);
+        NodeState::ALL
+            .get(usize::from(state))
+            .copied()
+            .unwrap_or(NodeState::Unknown)
+    }
+
+    /// The requests that the node got from this edge.
+    pub fn requests(&self) -> u64 {
+        self.requests.iter().map(Counter::value).sum()
+    }
+
+    /// The requests that the node got because of the hash of their Call-ID.
+    pub fn unhinted(&self) -> u64 {
+        self.unhinted.iter().map(Counter::value).sum()
+    }
+
+    pub(crate) fn count(&self, worker: u16, is_hinted: bool) {
+        let at = usize::from(worker);
+        self.requests.get(at).inspect(|it| it.increment());
+        if !is_hinted {
+            self.unhinted.get(at).inspect(|it| it.increment());
+        }
+    }
+
+    /// The node has sent something that only it can have sent.
+    pub(crate) fn heard(&self, now: Time) {
+        let last = Time::from_micros(self.heard.load(Ordering::Relaxed));
+        if now - last > COARSE {
+            self.heard.store(now.as_micros(), Ordering::Relaxed);
+        }
+        if matches!(self.state(), NodeState::Dead) {
+            self.set(NodeState::Alive);
+        }
+    }
+
+    /// When the node was last heard.
+    pub(crate) fn last_heard(&self) -> Time {
+        Time::from_micros(self.heard.load(Ordering::Relaxed))
+    }
+
+    /// Changes the state. Returns whether it was another one.
+    pub(crate) fn set(&self, state: NodeState) -> bool {
+        self.state.swap(state as u8, Ordering::Relaxed) != state as u8
+    }
+}
