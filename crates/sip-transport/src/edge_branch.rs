@@ -112,10 +112,7 @@ fn seal(hasher: &KeyHasher, message: &Message<'_>, below: &Via<'_>, upstream: Up
         message.call_id().unwrap_or_default(),
         below.branch().unwrap_or_default(),
         below.sent_by,
-        &message
-            .cseq()
-            .map_or(0, |cseq| cseq.number)
-            .to_be_bytes(),
+        &message.cseq().map_or(0, |cseq| cseq.number).to_be_bytes(),
     ])
 }
 
@@ -172,7 +169,12 @@ mod tests {
             let branch = of(&text("INVITE", "c", 1), upstream);
             assert_eq!(EdgeBranch::parse(&written(&branch)), Some(branch));
             let completed = [VIA, b";received=192.0.2.9;rport=7"].concat();
-            assert!(is_genuine(&branch, &HASHER, &text("INVITE", "c", 1), &completed));
+            assert!(is_genuine(
+                &branch,
+                &HASHER,
+                &text("INVITE", "c", 1),
+                &completed
+            ));
         }
     }
 

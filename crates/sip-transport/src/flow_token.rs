@@ -19,11 +19,7 @@ pub const LONGEST: usize = 2 * (FIXED + 16);
 /// Whether requests to the sender of this request must use the flow that it arrived on. This holds for a phone that
 /// opened a connection, a phone behind a NAT, and a phone whose Contact leads elsewhere. It does not hold for a request
 /// with Record-Route: there, the upstream proxy has stated how to reach it.
-pub fn is_reached_by_flow_only(
-    request: &Message<'_>,
-    source: Flow,
-    listener: &Listener,
-) -> bool {
+pub fn is_reached_by_flow_only(request: &Message<'_>, source: Flow, listener: &Listener) -> bool {
     if request.header(HeaderName::RecordRoute).is_some() {
         return false;
     }

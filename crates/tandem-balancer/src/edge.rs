@@ -7,6 +7,7 @@ use crate::probes::Probes;
 use crate::unanswered::{self, Unanswered};
 use crate::{probes, request, response};
 use sip_message::{KeyHasher, Message};
+use sip_transport::selection::Candidate;
 use sip_transport::{Flow, Input, Listener, Output, Time, Undelivered};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -64,8 +65,8 @@ pub enum Control {
     Resolved {
         /// The question.
         question: Question,
-        /// Where the name leads, over the protocol that the URI asks for; `None` if it leads nowhere.
-        address: Option<SocketAddr>,
+        /// Where the name leads; `None` if it leads nowhere.
+        candidate: Option<Candidate>,
     },
 }
 
@@ -242,8 +243,11 @@ impl sip_transport::Node for Edge {
                 self.members = members;
                 self.probes.iter_mut().for_each(Probes::hasten);
             }
-            Input::Control(Control::Resolved { question, address }) => {
-                request::resolved(self, &question, address, output);
+            Input::Control(Control::Resolved {
+                question,
+                candidate,
+            }) => {
+                request::resolved(self, &question, candidate, output);
             }
         }
     }

@@ -15,6 +15,7 @@ use sip_message::{
     HeaderName, Host, Message, Method, NameAddr, ParseError, Patch, Scheme, Uri, Via,
 };
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
+use sip_transport::selection::Candidate;
 use sip_transport::stun::{self, BindingRequest};
 use sip_transport::{Flow, Output, Protocol, Received, Time, flow_token, response_flow};
 use std::net::{IpAddr, SocketAddr};
@@ -283,13 +284,13 @@ fn from_node(edge: &mut Edge, inbound: &Inbound<'_, '_>, node: u32, output: &mut
 pub(crate) fn resolved(
     edge: &mut Edge,
     question: &Question,
-    address: Option<SocketAddr>,
+    candidate: Option<Candidate>,
     output: &mut Sent,
 ) {
     let Ok(request) = Message::parse(&question.request) else {
         return;
     };
-    let (Some(via), Some(uri)) = (request.top_via(), Uri::parse(&question.uri)) else {
+    let Some(via) = request.top_via() else {
         return;
     };
     let Some(node) = edge
@@ -309,8 +310,10 @@ pub(crate) fn resolved(
             .saturating_sub(1),
         routes: OwnRoutes::of(&request, &edge.shared.hasher, |uri| edge.own.contains(uri)),
     };
-    let to =
-        address.and_then(|address| flow_to(&edge.settings, Side::Clients, protocol(&uri), address));
+    let to = candidate.and_then(|candidate| {
+        let Candidate { protocol, address } = candidate;
+        flow_to(&edge.settings, Side::Clients, protocol, address)
+    });
     match to {
         Some(to) => to_client(edge, &inbound, node, (to, None), output),
         None => respond(

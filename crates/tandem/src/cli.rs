@@ -1,5 +1,6 @@
 //! The command line: parses arguments and calls the module of each command.
 use crate::analyze;
+use crate::balance;
 use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::configuration_file::ConfigurationFile;
@@ -32,6 +33,10 @@ enum Command {
   tandem serve
   tandem serve --config tandem.toml")]
     Serve(ConfigurationFile),
+    /// Run an edge of a fleet in the foreground: a stateless balancer that owns the clients' connections.
+    #[command(after_help = "Examples:
+  tandem balance --config edge.toml")]
+    Balance(ConfigurationFile),
     /// Add, change, list, remove and import subscribers.
     #[command(after_help = "Examples:
   tandem user add alice@example.org
@@ -94,6 +99,7 @@ enum Command {
 pub fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(file) => serve::run(file),
+        Command::Balance(file) => balance::run(&file),
         Command::User(arguments) => user::run(arguments),
         Command::Alias(arguments) => alias::run(&arguments),
         Command::Certificate { command } => certificate::run(&command),

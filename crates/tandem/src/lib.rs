@@ -4,6 +4,7 @@
 //! cli ─┬─ serve ── questions, saver, upkeep ─┐
 //!      │    ├───── admin (HTTP) ─────────────┼─ control ─▶ sip-runtime ─▶ sip-elements
 //!      │    └───── calls: records, events ───┘
+//!      ├─ balance ── tandem-balancer
 //!      ├─ alias, analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
@@ -11,6 +12,7 @@
 pub mod admin;
 mod alias;
 mod analyze;
+pub mod balance;
 mod bench;
 pub mod calls;
 mod certificate;
@@ -22,6 +24,7 @@ mod configuration_file;
 pub mod control;
 pub mod ctl;
 mod descriptors;
+mod fleet_secret;
 mod lab;
 mod manual;
 mod metrics;
@@ -30,6 +33,7 @@ mod prefixes;
 mod routes;
 pub mod serve;
 mod services;
+mod terminate;
 pub mod trace;
 mod user;
 mod warnings;

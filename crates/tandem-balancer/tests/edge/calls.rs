@@ -4,6 +4,8 @@ use crate::support::{
     Bench, NODES, Sent, node_at, one_sided, request, tcp, two_sided, udp, udp_inside,
 };
 use sip_message::HeaderName;
+use sip_transport::Protocol;
+use sip_transport::selection::Candidate;
 use std::time::Duration;
 use tandem_balancer::{Control, Member, Members, NodeState};
 
@@ -270,7 +272,10 @@ fn a_name_is_resolved_outside_and_the_request_goes_on() {
     assert_eq!(&*questions[0].uri, b"sip:bob@example.org");
     let resolved = |address: Option<&str>| Control::Resolved {
         question: questions[0].clone(),
-        address: address.map(|address| address.parse().expect("an address")),
+        candidate: address.map(|address| Candidate {
+            protocol: Protocol::Udp,
+            address: address.parse().expect("an address"),
+        }),
     };
     let sent = bench.control(resolved(Some(BOB)));
     assert_eq!(sent.len(), 1);

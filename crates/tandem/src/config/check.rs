@@ -1,7 +1,7 @@
 //! Checks across keys: combinations that are invalid although each value is valid.
 use super::document::Document;
 use super::routing_check::routing;
-use super::sections::Configuration;
+use super::sections::{Balancer, Configuration};
 use super::values::Setting;
 use super::values::keyword::{Challengeable, Durability, Keyword};
 use sip_elements::ChallengedMethods;
@@ -17,6 +17,41 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     admin(configuration, document);
     repetitions(configuration, document);
     routing(configuration, document);
+}
+
+/// Checks combinations of keys of an edge.
+pub fn balancer(balancer: &Balancer, document: &Document<'_>) {
+    let shared = balancer.shared();
+    listeners(&shared, document);
+    certificates(&shared, document);
+    admin(&shared, document);
+    nodes(balancer, document);
+}
+
+/// The nodes are in one place, and their listeners exist.
+fn nodes(balancer: &Balancer, document: &Document<'_>) {
+    match (&balancer.nodes.file, balancer.member.len()) {
+        (Some(_), 1..) => document.report_at(
+            "nodes.file",
+            "`nodes.file` and `[[member]]` exclude each other: remove one".to_owned(),
+        ),
+        (None, 0) => document.report_at(
+            "member",
+            "there is no node: add a `[[member]]` section for each node, or set `nodes.file`"
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    for (index, address) in balancer.nodes.listeners.iter().enumerate() {
+        let is_there = |listen: &super::Listen| listen.address == *address;
+        if !balancer.listen.iter().any(is_there) {
+            let place = format!("nodes.listeners[{index}]");
+            let problem = format!(
+                "`{place}`: no `[[listen]]` section has the address {address}: add one, with UDP"
+            );
+            document.report_at(&place, problem);
+        }
+    }
 }
 
 fn listeners(configuration: &Configuration, document: &Document<'_>) {

@@ -8,6 +8,7 @@
 //! allowed and a likely correction. A deserializer stops at the first error, and the catalogue would be needed beside it anyway, because
 //! it holds defaults, ranges and the reference.
 
+mod balancer;
 mod catalogue;
 mod check;
 mod declare;
@@ -26,6 +27,7 @@ mod sections;
 mod values;
 mod write;
 
+pub use balancer::{balancer_settings, load_balancer, member_list};
 pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;

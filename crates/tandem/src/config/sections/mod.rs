@@ -1,6 +1,7 @@
 //! The catalogue of all configuration keys: the single source of types, checks, the reference and the example file. A default that the
 //! crates below have, too, is taken from them, so that tests and fuzzing run with the defaults of the server.
 
+mod balancer;
 mod calls;
 mod kamailio;
 mod output;
@@ -10,6 +11,7 @@ mod storage;
 mod subscribers;
 mod transport;
 
+pub use balancer::*;
 pub use calls::*;
 pub use kamailio::*;
 pub use output::*;

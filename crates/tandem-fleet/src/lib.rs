@@ -1,0 +1,3 @@
+//! The nodes of a fleet, as the controller and the edges describe them.
+
+pub mod members;
