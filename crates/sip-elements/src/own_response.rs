@@ -3,13 +3,14 @@
 use crate::WorkerParts;
 use crate::auth::{self, Challenge, Challenger};
 use crate::metrics::{Challenged, Stage};
+use crate::phase::edge;
 use rand_chacha::rand_core::Rng;
 use sip_message::{
     Credentials, HeaderName, Message, Method, ResponseWriter, TransactionKey, digest, reason_phrase,
 };
 use sip_transaction::{Admission, Full, Kind, Sender, ServerId};
 use sip_transport::{Flow, Time, response_flow};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The methods that the server handles as a user agent server or forwards with understanding (`Allow`).
 pub(crate) const ALLOW: &[u8] =
@@ -23,6 +24,8 @@ const ALLOW_HERE: &[u8] = b"ACK, CANCEL, OPTIONS, REGISTER";
 pub(crate) struct Origin {
     /// The flow on which the request was received.
     pub(crate) flow: Flow,
+    /// The address of the client: behind an edge of the fleet, not that of the flow.
+    pub(crate) client: IpAddr,
     /// The key of the server transaction, once it has been looked up.
     pub(crate) key: Option<TransactionKey>,
     /// The server transaction. `None`: the request is answered statelessly.
@@ -38,7 +41,15 @@ pub(crate) struct Origin {
 impl Origin {
     /// The origin of a new request. Trusted peers need no proof.
     pub(crate) fn new(parts: &WorkerParts<'_>, flow: Flow) -> Self {
-        let address = flow.remote.ip();
+        Self::from_client(parts, flow, flow.remote.ip())
+    }
+
+    /// The origin of a new request that an edge of the fleet may have forwarded.
+    pub(crate) fn of(parts: &WorkerParts<'_>, request: &Message<'_>, flow: Flow) -> Self {
+        Self::from_client(parts, flow, edge::client(parts.settings, request, flow))
+    }
+
+    fn from_client(parts: &WorkerParts<'_>, flow: Flow, address: IpAddr) -> Self {
         let sender = if parts.settings.proxy.trusted_peers.contains(address) {
             Sender::Known(None)
         } else {
@@ -46,11 +57,21 @@ impl Origin {
         };
         Self {
             flow,
+            client: address,
             key: None,
             server: None,
             received: parts.arrived,
             questions_asked: 0,
             sender,
+        }
+    }
+
+    /// The flow as policy sees it: from the client.
+    pub(crate) const fn from(&self) -> Flow {
+        let port = self.flow.remote.port();
+        Flow {
+            remote: SocketAddr::new(self.client, port),
+            ..self.flow
         }
     }
 
@@ -293,7 +314,7 @@ pub(crate) fn respond(
                 &Challenge {
                     challenger: *challenger,
                     realm: realm.as_bytes(),
-                    source: settings.source(origin.flow.remote.ip()),
+                    source: settings.source(origin.client),
                     stale: *stale,
                 },
                 &shared.nonces,

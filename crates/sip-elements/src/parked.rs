@@ -55,6 +55,7 @@ struct Slot {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are waiting")]
 enum State {
     Waiting(ParkedRequest),
     /// Cancelled. Its question is still open. The slot, and the bytes that the question holds, are charged to this account.

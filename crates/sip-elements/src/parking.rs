@@ -62,7 +62,7 @@ pub(crate) fn park(
         Need::Description => Question::Describe {
             ticket: DescribedId::Request(ticket),
             message: bytes,
-            source: origin.flow.remote.ip(),
+            source: origin.client,
         },
     });
     Ok(())

@@ -79,8 +79,11 @@ pub(crate) fn receive(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     if blocklist::is_scanner(worker, message) {
         return;
     }
+    let mut origin = Origin::of(&worker.parts, message, flow);
+    if !handed_over && blocklist::is_client_banned(worker, &origin) {
+        return;
+    }
     count_request(worker, message, handed_over);
-    let mut origin = Origin::new(&worker.parts, flow);
     let end = request(worker, message, &mut origin, handed_over);
     conclude(worker, message, &origin, end);
 }
@@ -115,8 +118,11 @@ pub(crate) fn refuse(worker: &mut Worker<'_, '_>, received: Received<'_>) {
     if blocklist::is_scanner(worker, &request) {
         return;
     }
+    let origin = Origin::of(&worker.parts, &request, flow);
+    if !handed_over && blocklist::is_client_banned(worker, &origin) {
+        return;
+    }
     count_request(worker, &request, handed_over);
-    let origin = Origin::new(&worker.parts, flow);
     respond(&mut worker.parts, &request, &origin, &Refusal::Overloaded);
 }
 
@@ -204,7 +210,7 @@ fn authenticate_and_route(
 ) -> Result<(), Stop> {
     if authentication::is_registration(&worker.parts, request) {
         policy::admit_registration(&worker.parts, ruling)?;
-        let address = authentication::registrant(&mut worker.parts, request, origin.flow)?;
+        let address = authentication::registrant(&mut worker.parts, request, origin.from())?;
         worker.parts.output.proven(origin.flow.connection);
         register(worker, request, origin, &address);
         return Ok(());
@@ -218,8 +224,9 @@ fn authenticate_and_route(
     if !sanity::is_sip(request) && !ruling.leads_away() {
         return Err(Refusal::Status(416).into());
     }
-    let flow = origin.flow;
-    let identity = authentication::authenticate(&mut worker.parts, request, flow, routing, ruling)?;
+    let client = origin.from();
+    let identity =
+        authentication::authenticate(&mut worker.parts, request, client, routing, ruling)?;
     if matches!(identity, Identity::Subscriber(_)) {
         worker.parts.output.proven(origin.flow.connection);
     }
@@ -258,7 +265,7 @@ fn find_and_forward(
         return Err(Refusal::Status(481).into());
     }
     check_session_interval(worker, request, origin)?;
-    let permits = policy::admit(&worker.parts, request, origin.flow, identity, ruling)?;
+    let permits = policy::admit(&worker.parts, request, origin.from(), identity, ruling)?;
     if let Some(permits) = permits {
         onward = onward.with_permits(permits);
     }
@@ -288,7 +295,7 @@ fn forward_without_state(
         policy::charge(&worker.parts, ruling)?;
     }
     if *identity == Identity::Peer && origin.server.is_none() {
-        let inbound = Inbound::new(request, origin.flow);
+        let inbound = Inbound::new(request, origin.flow).from_client(origin.client);
         let sent = worker.proxy.forward_statelessly(
             &mut worker.parts,
             inbound,
@@ -371,7 +378,9 @@ fn forward(
     subscriber: &[u8],
 ) -> Result<(), Stop> {
     let server = origin.server_transaction(&mut worker.parts, request)?;
-    let inbound = Inbound::new(request, origin.flow).of(subscriber);
+    let inbound = Inbound::new(request, origin.flow)
+        .from_client(origin.client)
+        .of(subscriber);
     worker
         .proxy
         .forward(&mut worker.parts, inbound, server, routing, onward);
@@ -517,9 +526,9 @@ fn relay_in_dialog(
     routing: &Routing,
 ) -> Result<(), Stop> {
     if has_other_identity(routing) && request.method() != Method::Bye {
-        authentication::authenticate_sender(&mut worker.parts, request, origin.flow)?;
+        authentication::authenticate_sender(&mut worker.parts, request, origin.from())?;
     }
-    destination::refuse_foreign_notify(&worker.parts, request, origin.flow, routing)?;
+    destination::refuse_foreign_notify(&worker.parts, request, origin.from(), routing)?;
     worker.parts.output.proven(origin.flow.connection);
     let is_brief = request.method() == Method::Bye || request.body().is_empty();
     let sender = if is_brief {
@@ -685,7 +694,7 @@ fn resume(worker: &mut Worker<'_, '_>, parked: ParkedRequest) {
         && !routing.in_our_dialog()
     {
         // The limits may have changed while it waited.
-        onward.recount(&worker.parts, origin.flow, subscriber);
+        onward.recount(&worker.parts, origin.client, subscriber);
     }
     let end = run_from(resume_at, worker, &request, &mut origin, &routing);
     conclude(worker, &request, &origin, end);

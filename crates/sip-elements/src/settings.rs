@@ -3,8 +3,8 @@ use crate::Domains;
 use crate::bans::BanSettings;
 use crate::routing::NextHop;
 use sip_dialog::SessionTimerSettings;
-use sip_message::Method;
 use sip_message::digest::Algorithm;
+use sip_message::{KeyHasher, Method};
 use sip_routing::Policy;
 use sip_transaction::TimerSettings;
 use sip_transport::{Listener, Networks};
@@ -234,6 +234,8 @@ pub struct Settings {
     pub domains: Domains,
     /// The server's own addresses.
     pub listeners: Vec<Listener>,
+    /// Keyed hashes with the secret of the fleet, with which its edges prove which client a request comes from. `None`: there are no edges.
+    pub fleet: Option<KeyHasher>,
     /// The methods that are challenged if they come from a local subscriber.
     pub challenge: ChallengedMethods,
     /// The digest algorithms to offer, best first.
@@ -334,6 +336,7 @@ impl Settings {
         Self {
             domains: Domains::new(domains, &listeners),
             listeners,
+            fleet: None,
             challenge: ChallengedMethods::All,
             algorithms: vec![Algorithm::Md5],
             nonce_lifetime: Duration::from_secs(300),

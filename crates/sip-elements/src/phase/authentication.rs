@@ -4,7 +4,7 @@
 //! believed. Other senders cannot prove anything.
 
 use super::policy::Ruling;
-use super::{Need, ResumeAt, Stop, destination};
+use super::{Need, ResumeAt, Stop, destination, edge};
 use crate::auth::{self, Challenger, Subject, Verdict};
 use crate::domains::address_of_record;
 use crate::identity::Identity;
@@ -259,7 +259,8 @@ fn refuse_foreign_path(
             .edge_proxies
             .contains(source.remote.ip())
     };
-    if request.header(HeaderName::Path).is_none() || is_edge() {
+    let is_of_fleet = || edge::has_forwarded(parts.settings, request);
+    if request.header(HeaderName::Path).is_none() || is_edge() || is_of_fleet() {
         return Ok(());
     }
     parts.metrics.refused(Refused::Path);

@@ -2,6 +2,7 @@
 
 use crate::bans::{Offence, Strike};
 use crate::metrics::DropReason;
+use crate::own_response::Origin;
 use crate::worker::Worker;
 use crate::{Record, WorkerParts};
 use sip_message::{HeaderName, Message};
@@ -17,6 +18,21 @@ pub(crate) fn is_banned(worker: &mut Worker<'_, '_>, flow: Flow) -> bool {
         if flow.connection.is_some() && flow.connection.worker() == worker.index {
             parts.output.close(flow.connection);
         }
+        worker.is_ignored = true;
+    }
+    is_banned
+}
+
+/// Whether the client of a request that an edge of the fleet forwarded is banned.
+pub(crate) fn is_client_banned(worker: &mut Worker<'_, '_>, origin: &Origin) -> bool {
+    let parts = &worker.parts;
+    let address = origin.client;
+    if address == origin.flow.remote.ip() {
+        return false;
+    }
+    let is_banned = parts.shared.bans.is_banned(address, parts.now);
+    if is_banned {
+        parts.metrics.dropped(DropReason::Banned);
         worker.is_ignored = true;
     }
     is_banned

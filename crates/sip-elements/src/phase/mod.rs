@@ -4,6 +4,7 @@ pub(crate) mod authentication;
 pub(crate) mod blocklist;
 pub(crate) mod destination;
 pub(crate) mod diversion;
+pub(crate) mod edge;
 pub(crate) mod events;
 pub(crate) mod keep_alive;
 pub(crate) mod policy;

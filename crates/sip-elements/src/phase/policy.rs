@@ -43,7 +43,7 @@ impl<'p> Ruling<'p> {
         } else {
             RuleSet::find
         };
-        Self::found_by(find, parts, request, origin.flow, routing)
+        Self::found_by(find, parts, request, origin.from(), routing)
     }
 
     /// Finds the rule of a CANCEL or an ACK: that of its INVITE. The match does not count.

@@ -24,7 +24,7 @@ use sip_transaction::{Account, ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What a context can access while it handles an event.
 pub(super) struct ContextScope<'t, 'r> {
@@ -62,6 +62,8 @@ pub(super) struct Context {
     pub(super) counted: u32,
     /// Where the request came from.
     pub(super) source: Flow,
+    /// The address of the client of the request, which may be behind an edge of the fleet.
+    pub(super) client: IpAddr,
     /// When the request arrived.
     pub(super) received: Time,
     /// The request as received, while another target or a response of our own may need it.
@@ -352,6 +354,7 @@ impl Context {
         };
         let inbound = Inbound {
             is_diverted: self.is_diverted(),
+            client: self.client,
             ..Inbound::new(request, self.source)
         };
         let copy = RequestCopy::new(scope.parts, inbound, target, &self.routes, &hop, remote)?;

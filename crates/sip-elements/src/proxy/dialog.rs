@@ -180,7 +180,7 @@ impl Context {
 
     fn record(&self, scope: &mut ContextScope<'_, '_>, key: u64, target: u64) {
         let settings = scope.parts.settings;
-        let source = self.source.remote.ip();
+        let source = self.client;
         let refresh = Refresh {
             key,
             target,

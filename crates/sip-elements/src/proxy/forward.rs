@@ -21,7 +21,7 @@ use sip_message::{Credentials, HeaderName, Message, Patch};
 use sip_transaction::{ClientId, ClientOptions, Kind};
 use sip_transport::{Flow, Listener, Networks, Protocol};
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Max-Forwards of the copy if the request has none (section 16.6 step 3).
 const MAX_FORWARDS: u8 = 70;
@@ -32,6 +32,8 @@ pub(super) struct RequestCopy<'c, 'm> {
     request: &'c Message<'m>,
     /// Where the request came from.
     source: Flow,
+    /// Who sent it: behind an edge of the fleet, the client.
+    client: IpAddr,
     target: &'c Target,
     /// The next hop, if it is a strict router.
     strict: Option<Strict<'c>>,
@@ -178,7 +180,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
             .get(usize::from(flow.listener.0))
             .ok_or(Failure::Unreachable)?;
         let warrant = warrant(target, routes, hop);
-        let chosen_from = (!inbound.is_diverted).then(|| source.remote.ip());
+        let chosen_from = (!inbound.is_diverted).then_some(inbound.client);
         if !off_limits::admits(parts.settings, chosen_from, flow.remote, warrant) {
             parts.metrics.off_limits.increment();
             return Err(Failure::OffLimits);
@@ -193,6 +195,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
         Ok(Self {
             request,
             source,
+            client: inbound.client,
             target,
             strict: hop.strict,
             routes,
@@ -322,7 +325,7 @@ impl<'c, 'm> RequestCopy<'c, 'm> {
     }
 
     fn sender(&self) -> Party {
-        Party::new(self.source.remote.ip(), self.trust.sender)
+        Party::new(self.client, self.trust.sender)
     }
 
     fn receiver(&self) -> Party {

@@ -89,6 +89,8 @@ pub struct Inbound<'c, 'm> {
     pub request: &'c Message<'m>,
     /// The flow on which it was received.
     pub source: Flow,
+    /// The address of its sender: behind an edge of the fleet, that of the client.
+    pub client: IpAddr,
     /// The subscriber that authenticated (`user@domain`); empty if none did.
     pub subscriber: &'c [u8],
     /// A callee, not the sender, has chosen the target.
@@ -101,9 +103,16 @@ impl<'c, 'm> Inbound<'c, 'm> {
         Self {
             request,
             source,
+            client: source.remote.ip(),
             subscriber: b"",
             is_diverted: false,
         }
+    }
+
+    /// The same request, from this client.
+    #[must_use]
+    pub const fn from_client(self, client: IpAddr) -> Self {
+        Self { client, ..self }
     }
 
     /// The same request, of this subscriber (`user@domain`).
@@ -630,7 +639,10 @@ impl Proxy {
         &mut self,
         parts: &mut WorkerParts<'_>,
         Inbound {
-            request, source, ..
+            request,
+            source,
+            client,
+            ..
         }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
@@ -645,6 +657,7 @@ impl Proxy {
             account,
             counted: 0,
             source,
+            client,
             received: parts.arrived,
             request: None,
             routes: RouteSet::new(routing, request, &parts.settings.listeners),

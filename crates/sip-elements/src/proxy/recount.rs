@@ -15,7 +15,8 @@ use super::places::Places;
 use crate::{Settings, WorkerParts};
 use sip_dialog::{Dialog, DialogId, Dialogs, Text};
 use sip_routing::limit::{Call, Permits};
-use sip_transport::{Flow, Time};
+use sip_transport::Time;
+use std::net::IpAddr;
 
 /// Slots that are looked at in one step.
 const STEP: u32 = 1_024;
@@ -115,14 +116,14 @@ impl Context {
             targets: Vec::new(),
             policy: self.policy.take(),
         };
-        onward.recount(parts, self.source, subscriber);
+        onward.recount(parts, self.client, subscriber);
         self.policy = onward.policy;
     }
 }
 
 impl Onward {
     /// Counts a new call from this source, of this subscriber, or empty.
-    pub(crate) fn recount(&mut self, parts: &WorkerParts<'_>, source: Flow, subscriber: &[u8]) {
+    pub(crate) fn recount(&mut self, parts: &WorkerParts<'_>, source: IpAddr, subscriber: &[u8]) {
         let limits = &parts.settings.policy.limits;
         if limits.is_unlimited() || self.is_stateless() {
             return;
@@ -136,7 +137,7 @@ impl Onward {
         }
         let mut permits = policy.permits.take();
         let call = Call {
-            source: source.remote.ip(),
+            source,
             subscriber: Some(subscriber).filter(|name| !name.is_empty()),
             rule: limits.of_rule(policy.limit()),
         };

@@ -435,7 +435,7 @@ impl Context {
         let recorded = record_route::answer(&mut patch, response, scope.parts.view());
         session_timer::agree(&mut patch, response, scope.parts.settings);
         let trusted = &scope.parts.settings.proxy.trusted_peers;
-        let to = Party::new(self.source.remote.ip(), self.has_trusted_sender());
+        let to = Party::new(self.client, self.has_trusted_sender());
         remove_untrusted(&mut patch, response, trusted, from, to);
         for (name, value) in challenges {
             patch.append(*name, value);

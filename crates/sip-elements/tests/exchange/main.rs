@@ -2,6 +2,7 @@
 
 mod amplification;
 mod banned;
+mod behind_edge;
 mod bench;
 mod call_limits;
 mod calls;

@@ -98,6 +98,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
     Settings {
         domains: Domains::new(&names, listeners),
         listeners: listeners.to_vec(),
+        fleet: None,
         challenge: auth.challenge.clone(),
         algorithms: auth.algorithms.clone(),
         nonce_lifetime: auth.nonce_lifetime,

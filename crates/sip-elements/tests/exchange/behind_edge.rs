@@ -1,0 +1,149 @@
+//! Requests that an edge of the fleet forwarded: policy is about the client, and responses go to the edge.
+
+use crate::bench::{
+    ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
+};
+use sip_elements::Settings;
+use sip_elements::bans::Source;
+use sip_elements::metrics::DropReason;
+use sip_message::{KeyHasher, Message};
+use sip_transport::edge_branch::{EdgeBranch, Upstream};
+use sip_transport::{Flow, ListenerId};
+use std::time::Duration;
+
+const EDGE: &str = "192.0.2.100:5060";
+const FLEET: KeyHasher = KeyHasher::new((11, 12));
+
+fn in_fleet() -> Settings {
+    Settings {
+        fleet: Some(FLEET),
+        ..settings()
+    }
+}
+
+/// The message as an edge with this secret forwards it for the client at `from`.
+fn through_edge(message: &str, from: &str, secret: &KeyHasher) -> String {
+    let client = Flow::to(ListenerId(3), from.parse().expect("an address"));
+    let bytes = message.replace('\n', "\r\n");
+    let parsed = Message::parse(bytes.as_bytes()).expect("a request");
+    let via = parsed.top_via().expect("a Via");
+    let mut branch = Vec::new();
+    EdgeBranch::new(secret, &parsed, &via, Upstream::Client(client)).write(&mut branch);
+    let branch = String::from_utf8(branch).expect("text");
+    let via = format!("Via: SIP/2.0/UDP {EDGE};branch={branch}\nVia:");
+    message.replacen("Via:", &via, 1)
+}
+
+fn challenge(bench: &mut Bench, at: &str) -> String {
+    only(bench.receive(
+        EDGE,
+        &through_edge(&register("alice", at, 1, ""), at, &FLEET),
+    ))
+}
+
+fn with_credentials(challenge: &str, at: &str) -> String {
+    let proof = answer_challenge(challenge, "alice", "REGISTER", "sip:example.org");
+    let lines = format!("Authorization: {proof}\n");
+    through_edge(&register("alice", at, 2, &lines), at, &FLEET)
+}
+
+#[test]
+fn a_nonce_belongs_to_the_client_and_not_to_the_edge() {
+    let mut bench = Bench::new(in_fleet()).with_subscribers();
+    let challenged = challenge(&mut bench, ALICE);
+    let stolen = with_credentials(&challenged, BOB);
+    assert_eq!(status(&only(bench.receive(EDGE, &stolen))), 401);
+    let own = with_credentials(&challenged, ALICE);
+    assert_eq!(status(&only(bench.receive(EDGE, &own))), 200);
+    // Another edge, or none: the client is the same.
+    let challenged = only(bench.receive(ALICE, &register("alice", ALICE, 3, "")));
+    let own = with_credentials(&challenged, ALICE);
+    assert_eq!(status(&only(bench.receive("192.0.2.101:5060", &own))), 200);
+}
+
+#[test]
+fn responses_go_to_the_edge() {
+    let mut bench = Bench::new(in_fleet());
+    let text = through_edge(&register("alice", ALICE, 1, ""), ALICE, &FLEET);
+    let sent = bench.receive(EDGE, &text);
+    assert_eq!(sent[0].0.to_string(), EDGE);
+}
+
+#[test]
+fn a_ban_hits_one_client_of_an_edge() {
+    let mut bench = Bench::new(in_fleet());
+    let until = bench.now + Duration::from_secs(60);
+    let address: std::net::SocketAddr = ALICE.parse().expect("an address");
+    bench.shared.bans.ban(Source::of(address.ip()), until);
+    let of = |from: &str| through_edge(&register("alice", from, 1, ""), from, &FLEET);
+    assert_eq!(bench.receive(EDGE, &of(ALICE)), []);
+    assert_eq!(bench.metrics.drops[DropReason::Banned as usize].value(), 1);
+    assert_eq!(status(&only(bench.receive(EDGE, &of(BOB)))), 401);
+}
+
+#[test]
+fn guessing_bans_the_client_and_not_the_edge() {
+    let mut settings = in_fleet();
+    settings.bans.failures = 5;
+    let mut bench = Bench::new(settings);
+    for number in 0..5 {
+        let user = format!("user{number}");
+        let credentials = &bench.shared.credentials;
+        credentials.insert(user.as_bytes(), b"example.org", None, bench.now);
+        let first = through_edge(&register(&user, ALICE, 1, ""), ALICE, &FLEET);
+        let challenged = only(bench.receive(EDGE, &first));
+        let guess = answer_challenge(&challenged, &user, "REGISTER", "sip:example.org");
+        let lines = format!("Authorization: {guess}\n");
+        let guess = through_edge(&register(&user, ALICE, 2, &lines), ALICE, &FLEET);
+        assert_eq!(status(&only(bench.receive(EDGE, &guess))), 401);
+    }
+    let is_banned = |address: &str| {
+        let address: std::net::SocketAddr = address.parse().expect("an address");
+        bench.shared.bans.is_banned(address.ip(), bench.now)
+    };
+    assert!(is_banned(ALICE));
+    assert!(!is_banned(EDGE));
+}
+
+#[test]
+fn trust_follows_the_client_and_needs_the_secret_of_the_fleet() {
+    let mut settings = in_fleet();
+    settings.proxy.trusted_peers =
+        std::iter::once("192.0.2.10/32".parse().expect("a network")).collect();
+    let mut bench = Bench::new(settings).with_subscribers();
+    let call = request(
+        "INVITE",
+        "sip:bob@example.org",
+        "sip:alice@example.org",
+        "b1",
+        "",
+    );
+    let sent = |bench: &mut Bench, secret: &KeyHasher, from: &str| {
+        status(&bench.receive(EDGE, &through_edge(&call, from, secret))[0].1)
+    };
+    // A subscriber must prove who it is. A trusted peer need not: bob is not registered.
+    assert_eq!(sent(&mut bench, &FLEET, BOB), 407);
+    assert_eq!(sent(&mut bench, &KeyHasher::new((1, 1)), ALICE), 407);
+    assert_eq!(sent(&mut bench, &FLEET, ALICE), 480);
+}
+
+#[test]
+fn a_path_is_accepted_from_an_edge_of_the_fleet() {
+    let mut bench = Bench::new(in_fleet()).with_subscribers();
+    let path = format!("Path: <sip:{EDGE};lr>\n");
+    let with_path = |text: &str| text.replacen("To:", &format!("{path}To:"), 1);
+    let challenged = challenge(&mut bench, ALICE);
+    let own = with_path(&with_credentials(&challenged, ALICE));
+    assert_eq!(status(&only(bench.receive(EDGE, &own))), 200);
+
+    let mut alone = Bench::new(settings()).with_subscribers();
+    let challenged = only(alone.receive(ALICE, &register("alice", ALICE, 1, "")));
+    let proof = answer_challenge(&challenged, "alice", "REGISTER", "sip:example.org");
+    let foreign = register(
+        "alice",
+        ALICE,
+        2,
+        &format!("{path}Authorization: {proof}\n"),
+    );
+    assert_eq!(status(&only(alone.receive(ALICE, &foreign))), 403);
+}
