@@ -1,18 +1,15 @@
-//! The admin interface of the server under test: health, metrics and JSON-RPC.
+//! The admin interface of a process under test: health, metrics and JSON-RPC.
 
 use crate::server::Server;
 use serde_json::Value;
 use std::io::{Read, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 impl Server {
     /// Sends a GET request. Returns status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
-        self.exchange(&format!(
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        ))
-        .unwrap_or_default()
+        get(self.admin_address(), path)
     }
 
     /// Calls a JSON-RPC method. Panics with the error if it fails.
@@ -24,7 +21,7 @@ impl Server {
             "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let (_, answer) = self.exchange(&request).expect("the admin API answers");
+        let (_, answer) = exchange(self.admin_address(), &request).expect("the admin API answers");
         let answer: Value =
             serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
         assert!(answer.get("error").is_none(), "{method}: {answer}");
@@ -33,15 +30,7 @@ impl Server {
 
     /// The sum of a metric over all its series whose labels contain `label`.
     pub fn metric(&self, name: &str, label: &str) -> f64 {
-        let text = self.http("/metrics").1;
-        let values = text.lines().filter_map(|line| {
-            let (key, value) = line.rsplit_once(' ')?;
-            let bare = key.split('{').next()?;
-            (bare == name && key.contains(label))
-                .then(|| value.parse::<f64>().ok())
-                .flatten()
-        });
-        values.sum()
+        sum(&self.http("/metrics").1, name, label)
     }
 
     /// Like [`Server::metric`], for a counter.
@@ -53,18 +42,36 @@ impl Server {
     pub fn count(&self, name: &str, label: &str) -> u64 {
         self.metric(name, label) as u64
     }
+}
 
-    fn exchange(&self, request: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(self.admin_address()).ok()?;
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .ok()?;
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some((status, body.to_owned()))
-    }
+/// Sends a GET request. Returns status and body.
+pub(crate) fn get(admin: SocketAddr, path: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    exchange(admin, &request).unwrap_or_default()
+}
+
+/// The sum of a metric over all its series on a page whose labels contain `label`.
+pub(crate) fn sum(page: &str, name: &str, label: &str) -> f64 {
+    let values = page.lines().filter_map(|line| {
+        let (key, value) = line.rsplit_once(' ')?;
+        let bare = key.split('{').next()?;
+        (bare == name && key.contains(label))
+            .then(|| value.parse::<f64>().ok())
+            .flatten()
+    });
+    values.sum()
+}
+
+fn exchange(admin: SocketAddr, request: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(admin).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, body.to_owned()))
 }

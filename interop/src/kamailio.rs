@@ -37,6 +37,14 @@ impl Kamailio {
         Self::launch(&text.replace("PASSWORD", password), "UTC")
     }
 
+    /// Starts a server for registered users behind an edge, which keeps the Path of their phones. Each user has this password.
+    pub fn behind_edge(domain: &str, password: &str) -> Self {
+        let path = "modparam(\"registrar\", \"use_path\", 1)\nmodparam(\"registrar\", \"path_mode\", 0)\nrequest_route {";
+        let text = CARRIER.replace("DOMAIN", domain);
+        let text = text.replace("request_route {", path);
+        Self::launch(&text.replace("PASSWORD", password), "UTC")
+    }
+
     /// Starts it with a configuration in which `ADDRESS` stands for its address.
     fn launch(text: &str, time_zone: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");

@@ -111,6 +111,12 @@ impl Inbound<'_, '_> {
                 .is_none_or(|to| to.tag().is_none_or(<[u8]>::is_empty))
     }
 
+    /// The flow of the client, if later requests cannot reach it in another way.
+    fn flow_only(&self, edge: &Edge) -> Option<Flow> {
+        let listener = edge.listener(self.flow)?;
+        flow_token::is_reached_by_flow_only(self.request, self.flow, listener).then_some(self.flow)
+    }
+
     /// Removes our Route values, counts the hop, and adds our Via.
     fn patch(&self, edge: &Edge, patch: &mut Patch<'_, '_>, to: Flow, branch: &EdgeBranch) {
         patch.top_via_source(self.flow.remote);
@@ -197,14 +203,10 @@ fn from_client(edge: &mut Edge, now: Time, inbound: &Inbound<'_, '_>, output: &m
         if method == Method::Register {
             push_path(edge, &mut patch, inbound, to);
         } else if inbound.creates_dialog() {
-            let listener = edge.listener(flow);
-            let is_by_flow = listener.is_some_and(|listener| {
-                flow_token::is_reached_by_flow_only(request, flow, listener)
-            });
             let value = RouteValue {
                 kind: route_value::Kind::FromClient,
                 node: number,
-                flow: is_by_flow.then_some(flow),
+                flow: inbound.flow_only(edge),
             };
             inbound.record(edge, &mut patch, to, value);
         }
@@ -214,12 +216,13 @@ fn from_client(edge: &mut Edge, now: Time, inbound: &Inbound<'_, '_>, output: &m
     edge.metrics.from_clients.increment();
 }
 
-/// Adds the Path with the flow of the phone (RFC 5626 section 5.1): the address is that of the side of the nodes.
+/// Adds the Path, with the flow of the phone if its Contact does not lead to it (RFC 5626 section 5.1). The address is that of the side of
+/// the nodes.
 fn push_path(edge: &Edge, patch: &mut Patch<'_, '_>, inbound: &Inbound<'_, '_>, to: Flow) {
     let value = RouteValue {
         kind: route_value::Kind::Path,
         node: 0,
-        flow: Some(inbound.flow),
+        flow: inbound.flow_only(edge),
     };
     let Some(listener) = edge.listener(to) else {
         return;

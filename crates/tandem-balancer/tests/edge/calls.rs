@@ -284,3 +284,15 @@ fn a_name_is_resolved_outside_and_the_request_goes_on() {
     assert!(sent[0].text.starts_with("SIP/2.0 478"), "{}", sent[0].text);
     assert_eq!(sent[0].flow, udp(NODES[0]));
 }
+
+#[test]
+fn a_phone_without_nat_is_called_at_its_contact_through_the_edge() {
+    let mut bench = Bench::new(one_sided());
+    let text = request("REGISTER", "UDP", BOB, "reg", "");
+    // It registers from another port than the one that it listens at.
+    let register = bench.one(udp("198.51.100.9:40000"), &text);
+    let route = format!("Route: <{}>\r\n", register.uri(HeaderName::Path, 0));
+    let invite = request("INVITE", "UDP", NODES[0], "call", &route);
+    let invite = invite.replace("sip:bob@example.org SIP", &format!("sip:bob@{BOB} SIP"));
+    assert_eq!(bench.one(udp(NODES[0]), &invite).flow, udp(BOB));
+}
