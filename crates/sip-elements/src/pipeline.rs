@@ -728,7 +728,12 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
                 parts.record(Stage::Answer);
             }
         }
-        ResponseMatch::Absorbed | ResponseMatch::Stray => {
+        ResponseMatch::Absorbed => {
+            worker
+                .proxy
+                .receive_absorbed(parts, response, flow.remote.ip());
+        }
+        ResponseMatch::Stray => {
             worker
                 .proxy
                 .receive_stray(parts, response, flow.remote.ip());

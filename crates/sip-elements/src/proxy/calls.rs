@@ -20,10 +20,11 @@ use sip_dialog::{
 };
 use sip_message::{HeaderName, Message, Method, NameAddr};
 use sip_routing::Policy;
-use sip_transaction::{Account, Full, Table};
+use sip_transaction::{Account, Full, ServerId, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ impl Calls {
         &mut self,
         parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
-        account: Account,
+        (server, account): (ServerId, Account),
         routing: &Routing,
     ) -> Result<DialogId, Full> {
         let request = inbound.request;
@@ -109,7 +110,7 @@ impl Calls {
         let is_by_flow = incoming
             .is_some_and(|incoming| is_reached_by_flow_only(request, inbound.source, incoming));
         let id = self.dialogs.begin(&Invitation {
-            id: new_id(parts),
+            id: new_id(parts, number_of(parts, inbound, server)),
             account,
             source: leg(parts, inbound.source, is_by_flow),
             cseq: request.cseq().map_or(0, |cseq| cseq.number),
@@ -176,7 +177,7 @@ impl Calls {
         }
         let account = self.dialogs.get(first)?.account();
         self.enter(parts, account).ok()?;
-        let Some(id) = self.dialogs.fork(first, key, new_id(parts)) else {
+        let Some(id) = self.dialogs.fork(first, key, new_id(parts, 0)) else {
             let ledger = parts.transactions.ledger();
             ledger.leave(Table::Dialogs, account);
             parts.metrics.dialogs_refused.increment();
@@ -286,6 +287,19 @@ impl Calls {
             let reason = super::reason::of_request(request);
             self.set_text(parts, id, (Text::Reason, &reason));
         }
+    }
+
+    /// Notes the `CSeq` number in the response to a request whose context is gone. Returns whether the dialog has not seen that request.
+    pub(super) fn is_news(&mut self, keys: Keys, response: &Message<'_>) -> bool {
+        let Some((id, sender)) = self.find(keys) else {
+            return false;
+        };
+        let cseq = response.cseq().map_or(0, |cseq| cseq.number);
+        self.dialogs.get_mut(id).is_some_and(|dialog| {
+            let is_news = cseq > dialog.last_cseq(sender);
+            dialog.note_request(sender, cseq);
+            is_news
+        })
     }
 
     /// Notes that a request has refreshed its dialog (section 12.2): both targets, and how long it lives.
@@ -562,12 +576,39 @@ fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
     agreed.map_or(longest, |agreed| agreed.interval().min(longest))
 }
 
-/// A new id: the time in milliseconds, then 80 random bits. So databases write new calls side by side. Its lower 32 bits are the number of
-/// the call.
-fn new_id(parts: &mut WorkerParts<'_>) -> u128 {
+/// A new id: the time in milliseconds, 48 random bits, and the number of the call. So databases write new calls side by side.
+fn new_id(parts: &mut WorkerParts<'_>, number: u32) -> u128 {
     let milliseconds = parts.now.as_micros() / 1_000;
-    let (high, low) = (parts.random.next_u32(), parts.random.next_u64());
-    u128::from(milliseconds) << 80 | u128::from(high & 0xffff) << 64 | u128::from(low)
+    let (high, low) = (parts.random.next_u32(), parts.random.next_u32());
+    let random = u128::from(high & 0xffff) << 32 | u128::from(low);
+    u128::from(milliseconds) << 80 | random << 32 | u128::from(number)
+}
+
+/// The number of the call that an INVITE begins. It is in our Record-Route value, which a retransmission that another node gets must repeat. So
+/// it is a keyed hash of all that decides which call this is. The parties choose all of that, but a call of the same number is the same call:
+/// it has the same caller, at the same address, in the same transaction, to the same callee.
+fn number_of(parts: &WorkerParts<'_>, inbound: Inbound<'_, '_>, server: ServerId) -> u32 {
+    let request = inbound.request;
+    let server = parts.transactions.server_key(server);
+    let server = server.map_or(0, |key| key.0);
+    let source = match inbound.source.remote.ip().to_canonical() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    let hash = parts.shared.hasher.hash(&[
+        b"call",
+        &server.to_be_bytes(),
+        request.call_id().unwrap_or_default(),
+        request.request_uri(),
+        request.header(HeaderName::From).unwrap_or_default(),
+        request.header(HeaderName::To).unwrap_or_default(),
+        request.header(HeaderName::CSeq).unwrap_or_default(),
+        contact(request),
+        inbound.subscriber,
+        &source,
+    ]);
+    // 0 stands for no call.
+    (hash as u32).max(1)
 }
 
 fn leg(parts: &WorkerParts<'_>, flow: Flow, is_by_flow: bool) -> Leg {

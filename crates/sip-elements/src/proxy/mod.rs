@@ -37,12 +37,13 @@ mod waiting;
 use crate::metrics::DropReason;
 use crate::own_response::{Origin, Refusal, respond, send_trying};
 use crate::owner::{BranchId, ContextId, Owner, ResponseId};
+use crate::routing::breadth;
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::refreshed::{Refreshed, RefreshedStats};
+use crate::routing::return_path::{self, Forwarded};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
-use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, Settings, WorkerParts};
 pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
@@ -117,6 +118,8 @@ impl<'c, 'm> Inbound<'c, 'm> {
 #[derive(Debug)]
 pub struct Proxy {
     contexts: Contexts,
+    /// When the process started.
+    since: Time,
     wheel: TimerWheel<Deadline>,
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
@@ -133,6 +136,7 @@ impl Proxy {
     pub fn new(now: Time) -> Self {
         Self {
             contexts: Contexts::new(),
+            since: now,
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
             unacknowledged: Unacknowledged::default(),
@@ -193,7 +197,7 @@ impl Proxy {
         let begun = if is_stateless {
             Ok(DialogId::NONE)
         } else {
-            self.calls.begin(parts, inbound, account, routing)
+            self.calls.begin(parts, inbound, (server, account), routing)
         };
         let Ok(call) = begun else {
             self.release_slot(parts, key, account);
@@ -204,7 +208,8 @@ impl Proxy {
         }
         let owner = Owner::Context(key);
         parts.transactions.set_server_owner(server, owner);
-        let targets = in_order(targets, parts.settings);
+        let forwarded = forwarded(parts.settings, routing, (&targets, policy.as_deref()));
+        let targets = (in_order(targets, parts.settings), forwarded);
         let held = (Some(server), account);
         let mut context = self.create(parts, inbound, held, routing, targets);
         context.policy = policy;
@@ -284,7 +289,8 @@ impl Proxy {
         };
         let key = self.contexts.reserve();
         let held = (None, account);
-        let context = self.create(parts, inbound, held, routing, vec![target]);
+        let targets = (vec![target], Forwarded::default());
+        let context = self.create(parts, inbound, held, routing, targets);
         self.begin(parts, key, context, inbound.request);
     }
 
@@ -389,8 +395,8 @@ impl Proxy {
         }
     }
 
-    /// Handles a response that matches no client transaction. It is forwarded if its request had none, or if it is a 2xx to
-    /// one of our INVITEs whose context is gone. Any other response is dropped and counted.
+    /// Handles a response that matches no client transaction. It is forwarded if its request had none, or if it proves that a node with our
+    /// secret forwarded its request. Any other response is dropped and counted.
     pub fn receive_stray(
         &mut self,
         parts: &mut WorkerParts<'_>,
@@ -398,7 +404,22 @@ impl Proxy {
         from: IpAddr,
     ) {
         if !stateless::receive(parts, response, from) {
-            upstream::receive_stray(parts, response, from);
+            self.receive_unknown(parts, response, from);
+        }
+    }
+
+    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Only the 2xx is
+    /// forwarded.
+    pub fn receive_absorbed(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) {
+        if upstream::is_acceptance(response) {
+            self.receive_unknown(parts, response, from);
+        } else {
+            parts.metrics.dropped(DropReason::StrayResponse);
         }
     }
 
@@ -634,7 +655,7 @@ impl Proxy {
         }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
-        targets: Vec<Target>,
+        (targets, forwarded): (Vec<Target>, Forwarded),
     ) -> Box<Context> {
         self.stats.created += 1;
         self.stats.live += 1;
@@ -649,10 +670,11 @@ impl Proxy {
             request: None,
             routes: RouteSet::new(routing, request, &parts.settings.listeners),
             dialog: dialog.map_or(Relation::Creates(DialogId::NONE), Relation::Inside),
-            suffix: loop_detection::suffix(
+            suffix: return_path::suffix(
                 &parts.shared.hasher,
                 request,
                 source.remote,
+                forwarded,
                 &mut self.scratch,
             ),
             breadth: breadth::incoming(request),
@@ -799,6 +821,21 @@ impl Proxy {
             };
             self.calls.answered(parts, call, accepted);
         }
+    }
+}
+
+/// What the branches of a request say about it. A challenge of a gateway in the middle of a dialog is not for the caller.
+fn forwarded(
+    settings: &Settings,
+    routing: &Routing,
+    (targets, policy): (&[Target], Option<&CallPolicy>),
+) -> Forwarded {
+    let is_inside = routing.in_our_dialog();
+    let leads_on = policy.is_some_and(|it| it.route.is_some() || it.diversions.is_some());
+    let may_be_challenged = is_inside && settings.policy.gateways.have_credentials();
+    Forwarded {
+        is_sole: targets.len() == 1 && !leads_on && !may_be_challenged,
+        is_inside,
     }
 }
 

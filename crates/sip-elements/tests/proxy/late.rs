@@ -85,8 +85,10 @@ fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
         ),
         ("not our seal", change(&branch, &unsealed), forged),
         ("not our branch", change(&branch, "z9hG4bKabcdef"), stray),
-        ("a refusal", change("200 OK", "486 Busy Here"), stray),
-        ("of another method", change("1 INVITE", "1 INFO"), stray),
+        ("a 100", change("200 OK", "100 Trying"), stray),
+        ("of another method", change("1 INVITE", "1 INFO"), forged),
+        ("of another request", change("1 INVITE", "2 INVITE"), forged),
+        ("of another caller", change("tag=a1", "tag=a2"), forged),
     ];
     for (name, response, reason) in rows {
         assert_ne!(response, answer, "{name}");
