@@ -49,7 +49,12 @@ pub(crate) enum Machine {
 pub(crate) struct Clients<O> {
     pub(crate) slab: Slab<Client<O>>,
     by_key: Places,
+    /// Parts of the keys that were removed lately, each at the place that its lowest bits name. 0: none.
+    ended: Box<[u32]>,
 }
+
+/// How many keys of ended transactions are remembered at most. 16 KiB.
+const REMEMBERED: usize = 4096;
 
 impl<O> Tenant for Client<O> {
     fn generation(&self) -> u32 {
@@ -59,10 +64,11 @@ impl<O> Tenant for Client<O> {
 
 impl<O> Clients<O> {
     /// Creates an empty table. Generations start after `epoch`.
-    pub(crate) const fn new(epoch: u32) -> Self {
+    pub(crate) fn new(epoch: u32) -> Self {
         Self {
             slab: Slab::new(epoch),
             by_key: Places::new(),
+            ended: vec![0; REMEMBERED].into(),
         }
     }
 
@@ -90,8 +96,17 @@ impl<O> Clients<O> {
         let client = self.slab.remove_at(index)?;
         if let Some(key) = client.key {
             self.by_key.remove(key.tag(), index);
+            if let Some(place) = self.ended.get_mut(key.tag() as usize % REMEMBERED) {
+                *place = key.tag();
+            }
         }
         Some(client)
+    }
+
+    /// Whether a transaction with the key in this branch has ended here lately.
+    pub(crate) fn has_ended(&self, branch: &Branch) -> bool {
+        let tag = branch.key().tag();
+        tag != 0 && self.ended.get(tag as usize % REMEMBERED) == Some(&tag)
     }
 
     /// The transaction with this branch that `is_wanted`. The INVITE and a CANCEL that was sent without it may have the same branch.

@@ -234,6 +234,11 @@ impl<O: Copy> Transactions<O> {
         self.follow_client(now, id.0.index, step);
     }
 
+    /// Whether the transaction with this branch, of a forwarded request, has ended here. Only the last few thousand are remembered.
+    pub fn client_has_ended(&self, branch: &Branch) -> bool {
+        self.clients.has_ended(branch)
+    }
+
     /// The request as sent, as long as the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;

@@ -2,12 +2,14 @@
 //! ends it. What a dialog holds is charged to the account of its INVITE.
 
 use super::Inbound;
+use super::adoption::Missing;
 use super::call_events::{is_end_wanted, remove, report, report_end, save};
 use super::call_policy::Holding;
 use super::hang_up::{HungUp, hang_up};
 use super::identity_headers::Trust;
 use super::keys::Keys;
 use super::places::Places;
+use crate::metrics::Takeover;
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
@@ -18,7 +20,7 @@ use sip_dialog::{
     Agreed, Answer, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg, Party,
     Text,
 };
-use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr};
 use sip_routing::Policy;
 use sip_transaction::{Account, Full, ServerId, Table};
 use sip_transport::{Flow, Protocol, Time};
@@ -59,12 +61,14 @@ pub(super) struct Accepted<'a, 'm> {
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) dialogs: Dialogs,
+    pub(super) missing: Missing,
 }
 
 impl Calls {
     pub(super) fn new(now: Time) -> Self {
         Self {
             dialogs: Dialogs::new(now),
+            missing: Missing::default(),
         }
     }
 
@@ -158,6 +162,13 @@ impl Calls {
         let tags = (to_tag, from_tag);
         let key = proof::target_key(dialog.number(), call_id, tags, &parts.shared.hasher);
         if is_known && dialog.key() == key {
+            return;
+        }
+        if self.dialogs.find(key).is_some() {
+            // Another process had confirmed it, and its state came here.
+            if !is_known {
+                self.leave_to_another(parts, id);
+            }
             return;
         }
         let id = if is_known {
@@ -336,6 +347,9 @@ impl Calls {
     /// with a BYE that the other party refuses or does not get. If it cannot get one, the dialog stays.
     pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, bye: AnsweredBye) {
         let Some((id, sender)) = self.find(bye.keys) else {
+            if parts.settings.dialogs.adopts && self.missing.keep(bye, parts.now) {
+                parts.metrics.took_over(Takeover::ByeForgotten);
+            }
             return;
         };
         let Some(dialog) = self.dialogs.get(id) else {
@@ -419,22 +433,16 @@ impl Calls {
         parts: &mut WorkerParts<'_>,
         state: &[u8],
         is_home: impl FnOnce(&[u8]) -> bool,
-    ) -> bool {
+    ) -> Option<DialogId> {
         let hasher = &parts.shared.hasher;
-        let key_of = |dialog: &Dialog| {
-            let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
-            let call_id = dialog.text(Text::CallId);
-            proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
-        };
+        let key_of = |dialog: &Dialog| key_of(dialog, hasher);
         let latest = parts.now + parts.settings.proxy.dialog_lifetime;
         let accepts = |dialog: &mut Dialog| {
             // The clock may have been set back meanwhile.
             dialog.expire_by(latest);
             is_home(dialog.text(Text::CallId))
         };
-        let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
-            return false;
-        };
+        let id = self.dialogs.restore(state, accepts, key_of)?;
         parts.metrics.dialogs_created.increment();
         self.hold(parts, id, 0);
         if let Some(dialog) = self.dialogs.get_mut(id)
@@ -442,7 +450,7 @@ impl Calls {
         {
             places.pass_to(dialog);
         }
-        true
+        Some(id)
     }
 
     /// Whether a 2xx has confirmed this dialog.
@@ -493,7 +501,7 @@ impl Calls {
     }
 
     /// The dialog of a request, and which party has sent it.
-    fn find(&self, keys: Keys) -> Option<(DialogId, Party)> {
+    pub(super) fn find(&self, keys: Keys) -> Option<(DialogId, Party)> {
         let from_caller = self.dialogs.find(keys.of_receiver);
         let from_caller = from_caller.map(|id| (id, Party::Caller));
         from_caller.or_else(|| Some((self.dialogs.find(keys.of_sender)?, Party::Callee)))
@@ -509,7 +517,7 @@ impl Calls {
     }
 
     /// Enters a dialog into the ledger.
-    fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
+    pub(super) fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
         if !self.has_room(parts, account, 0) {
             parts.metrics.dialogs_refused.increment();
             return Err(Full);
@@ -520,6 +528,15 @@ impl Calls {
         entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
     }
 
+    /// Removes a dialog without a record.
+    pub(super) fn discard(&mut self, parts: &mut WorkerParts<'_>, id: DialogId) -> Option<Dialog> {
+        let dialog = self.dialogs.end(id)?;
+        let ledger = parts.transactions.ledger();
+        ledger.hold(dialog.account(), dialog.bytes(), 0);
+        ledger.leave(Table::Dialogs, dialog.account());
+        Some(dialog)
+    }
+
     /// Ends a dialog. `at` is when the call ended.
     pub(super) fn end(
         &mut self,
@@ -528,12 +545,9 @@ impl Calls {
         ended: Ended,
         at: Time,
     ) {
-        let Some(dialog) = self.dialogs.end(id) else {
+        let Some(dialog) = self.discard(parts, id) else {
             return;
         };
-        let ledger = parts.transactions.ledger();
-        ledger.hold(dialog.account(), dialog.bytes(), 0);
-        ledger.leave(Table::Dialogs, dialog.account());
         if let Some(counter) = parts.metrics.dialogs_ended.get(ended as usize) {
             counter.increment();
         }
@@ -563,6 +577,13 @@ impl Calls {
             ledger.hold(dialog.account(), before, dialog.bytes());
         }
     }
+}
+
+/// The key of a confirmed dialog ([`proof::target_key`]).
+pub(crate) fn key_of(dialog: &Dialog, hasher: &KeyHasher) -> u64 {
+    let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
+    let call_id = dialog.text(Text::CallId);
+    proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
 }
 
 /// How long a dialog lives after this 2xx, unless it is refreshed: the session interval that both parties have agreed on (RFC 4028), but not

@@ -89,6 +89,9 @@ impl InDialog {
         let contact = || proof::contact_hash(request, hasher);
         let keys = Keys::of(request, proven.call, hasher);
         let contact = if refreshes { contact() } else { 0 };
+        if proven.is_call {
+            calls.look_for(parts, (keys, proven.call), request);
+        }
         calls.requested(parts, keys, request);
         Some(Self {
             keys,

@@ -4,6 +4,7 @@
 //! Each proxied request has a response context. The context owns the server transaction and the client transactions of
 //! the request, and its branches put questions to the control plane.
 
+mod adoption;
 mod call_events;
 mod call_policy;
 mod calls;
@@ -20,6 +21,7 @@ mod gateways;
 mod hang_up;
 mod identity_headers;
 mod keys;
+mod lost_invite;
 mod operator;
 mod overdue;
 mod places;
@@ -47,6 +49,7 @@ use crate::routing::target::{Target, Way};
 use crate::{Description, NameServersFailed, NotDescribed, Settings, WorkerParts};
 pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
+pub(crate) use calls::key_of;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
 pub(crate) use cursor::retry_after;
@@ -58,6 +61,7 @@ pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
 use identity_headers::Party;
 use keys::Keys;
+use lost_invite::Allowance;
 use recount::Recount;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
@@ -125,6 +129,8 @@ pub struct Proxy {
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
     calls: Calls,
+    /// How many copies of CANCELs and ACKs may be sent to the targets of lost INVITEs.
+    allowance: Allowance,
     /// `None`: all live calls count towards the limits that apply now.
     recount: Option<Recount>,
     /// Reused buffer for the text of patches.
@@ -142,6 +148,7 @@ impl Proxy {
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
             calls: Calls::new(now),
+            allowance: Allowance::default(),
             recount: None,
             scratch: Vec::new(),
         }
@@ -248,6 +255,9 @@ impl Proxy {
         self.unacknowledged.acknowledged(ack);
         if let Some(dialog) = routing.dialog {
             let keys = Keys::of(ack, dialog.call, &parts.shared.hasher);
+            if dialog.is_call {
+                self.calls.look_for(parts, (keys, dialog.call), ack);
+            }
             self.calls.acknowledged(keys);
         }
         let routes = RouteSet::new(routing, ack, &parts.settings.listeners);
@@ -583,7 +593,39 @@ impl Proxy {
         state: &[u8],
         is_home: impl FnOnce(&[u8]) -> bool,
     ) -> bool {
-        self.calls.restore(parts, state, is_home)
+        self.calls.restore(parts, state, is_home).is_some()
+    }
+
+    /// Installs a dialog that another node has recorded, if `is_home` accepts its Call-ID.
+    pub(crate) fn adopt(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        state: &[u8],
+        is_home: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        self.calls.adopt(parts, state, is_home)
+    }
+
+    /// Reports the dialog of a request to the control plane if it is not here. Returns whether it has just been reported.
+    pub(crate) fn look_for(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        request: &Message<'_>,
+        call: u32,
+    ) -> bool {
+        let keys = Keys::of(request, call, &parts.shared.hasher);
+        self.calls.look_for(parts, (keys, call), request)
+    }
+
+    /// Drops a dialog that another node has adopted.
+    pub(crate) fn disown(&mut self, parts: &mut WorkerParts<'_>, id: u128, key: u64) -> bool {
+        self.calls.disown(parts, id, key)
+    }
+
+    /// Whether this process has run for longer than a request lasts.
+    fn has_run_for_long(&self, parts: &WorkerParts<'_>) -> bool {
+        let longest = parts.settings.proxy.timer_c + parts.settings.timers.t1 * 128;
+        parts.now.saturating_since(self.since) > longest
     }
 
     /// Returns when to call `expire` next.

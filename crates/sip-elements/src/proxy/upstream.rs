@@ -5,7 +5,7 @@ use super::Proxy;
 use super::identity_headers::{Party, remove_untrusted};
 use super::session_timer;
 use crate::WorkerParts;
-use crate::metrics::DropReason;
+use crate::metrics::{DropReason, Takeover};
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
 use crate::routing::record_route::{self, Recorded};
 use crate::routing::return_path::{self, Forwarded, accepts_connections, response_address};
@@ -38,7 +38,7 @@ impl Proxy {
             return parts.metrics.dropped(DropReason::ForgedResponse);
         };
         let may_pass = is_acceptance(response)
-            || (may_pass(response, forwarded) && !self.has_ended_here(parts, &ours));
+            || (may_pass(response, forwarded) && !self.has_ended_here(parts, (&ours, &branch)));
         if !may_pass {
             return parts.metrics.dropped(DropReason::StrayResponse);
         }
@@ -53,6 +53,7 @@ impl Proxy {
         } else {
             send_by_via(parts, &popped);
         }
+        parts.metrics.took_over(Takeover::Response);
         if forwarded.is_inside {
             self.note_unknown(parts, response);
         }
@@ -60,13 +61,15 @@ impl Proxy {
 }
 
 impl Proxy {
-    /// Whether the context of a response has ended in this process, and not with another one: this server wrote the Via, and has run for longer
-    /// than a request lasts.
-    fn has_ended_here(&self, parts: &WorkerParts<'_>, ours: &Via<'_>) -> bool {
+    /// Whether the context of a response has ended in this process, and not with another one: the transaction is remembered, or this server
+    /// wrote the Via, and has run for longer than a request lasts.
+    fn has_ended_here(&self, parts: &WorkerParts<'_>, (ours, branch): (&Via<'_>, &Branch)) -> bool {
+        if parts.transactions.client_has_ended(branch) {
+            return true;
+        }
         let listeners = &parts.settings.listeners;
         let is_own = |it: &Listener| it.advertised.as_bytes() == ours.sent_by;
-        let longest = parts.settings.proxy.timer_c + parts.settings.timers.t1 * 128;
-        parts.now.saturating_since(self.since) > longest && listeners.iter().any(is_own)
+        self.has_run_for_long(parts) && listeners.iter().any(is_own)
     }
 }
 

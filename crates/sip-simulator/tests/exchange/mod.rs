@@ -396,7 +396,7 @@ impl Machine for ExchangeMachine {
         match record {
             Record::Call(event) => return Some(event),
             Record::Dialog { id, state, expires } => self.dialogs.change(id, state, expires),
-            Record::Notice(_) | Record::Dialogs(_) | Record::Traced(_) => {}
+            Record::Notice(_) | Record::Dialogs(_) | Record::Traced(_) | Record::Missed(_) => {}
         }
         None
     }
@@ -574,6 +574,7 @@ fn settings(plan: &HostPlan) -> Settings {
             records: true,
             events: std::sync::Arc::new(true.into()),
             persist: true,
+            adopts: false,
         },
         limits: TableLimits {
             server_transactions: plan.most_transactions,
