@@ -16,7 +16,7 @@ pub trait Held: fmt::Debug + Send + Sync + Any {}
 /// What an INVITE says about the dialog that it will create.
 #[derive(Clone, Copy, Debug)]
 pub struct Invitation<'i> {
-    /// Identifies the dialog among those of all nodes. Random; the lower 32 bits are the number of the call.
+    /// Identifies the dialog among those of all nodes. The lower 32 bits are the number of the call.
     pub id: u128,
     /// The ledger account that the dialog is charged to.
     pub account: Account,

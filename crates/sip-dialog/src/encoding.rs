@@ -59,6 +59,11 @@ impl Dialog {
         state.get(..usize::from(length))
     }
 
+    /// Reads [`Dialog::encode`] and looks at the dialog. `None` if the bytes are not a confirmed dialog of this version.
+    pub fn read<T>(state: &[u8], look: impl FnOnce(&Self) -> T) -> Option<T> {
+        Self::decode(state).map(|dialog| look(&dialog))
+    }
+
     /// Reads [`Dialog::encode`]. `None` if the bytes are not a confirmed dialog of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;

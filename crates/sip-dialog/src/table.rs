@@ -134,7 +134,7 @@ impl Dialogs {
     }
 
     /// Creates a dialog from [`Dialog::encode`], without a share of its own. Its life is what was left of it. `None` if the bytes are no
-    /// dialog of this version, or `accepts` does not want it. `key` computes its key.
+    /// dialog of this version, `accepts` does not want it, or it is here already. `key` computes its key.
     pub fn restore(
         &mut self,
         state: &[u8],
@@ -146,6 +146,9 @@ impl Dialogs {
             return None;
         }
         decoded.key = key(&decoded);
+        if self.find(decoded.key).is_some() {
+            return None;
+        }
         let (key, expires) = (decoded.key, decoded.expires());
         let id = self.insert(|generation| {
             decoded.generation = generation;

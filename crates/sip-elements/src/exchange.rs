@@ -4,7 +4,7 @@ use crate::metrics::WorkerMetrics;
 use crate::named_servers::{self, NamedServers};
 use crate::parked::Parked;
 use crate::probes::Probes;
-use crate::proxy::{Proxy, ProxyStats};
+use crate::proxy::{Proxy, ProxyStats, key_of};
 use crate::registered::Registered;
 use crate::registrar::held::HeldAnswers;
 use crate::registrations::Registrations;
@@ -17,6 +17,7 @@ use crate::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sip_dialog::{Dialog, DialogStats};
+use sip_message::KeyHasher;
 use sip_transaction::{Event, Limits, Stats, Transactions};
 use sip_transport::overload::Urgency;
 use sip_transport::{Flow, Input, Node, Output, Received, Time};
@@ -155,6 +156,12 @@ impl Exchange {
     /// [restore](Exchange::restore) it.
     pub fn home_of_dialog(state: &[u8], workers: u16) -> Option<u16> {
         Dialog::encoded_call_id(state).map(|call_id| home_of(call_id, workers))
+    }
+
+    /// The key of the dialog with this state, the same on every node with this secret ([`Shared::hasher`]). Requests of the dialog name it
+    /// ([`MissedDialog::keys`](crate::MissedDialog::keys)). `None` if the state can't be read.
+    pub fn key_of_dialog(state: &[u8], hasher: &KeyHasher) -> Option<u64> {
+        Dialog::read(state, |dialog| key_of(dialog, hasher))
     }
 
     /// Restores a dialog from the state in [`Record::Dialog`]. Returns whether this worker is its home, and its life is not over yet. Call

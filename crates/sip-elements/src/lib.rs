@@ -52,7 +52,7 @@ pub use proxy::HungUp;
 pub use question::{
     ControlMessage, Description, NameServersFailed, NotDescribed, Question, StoreFailed,
 };
-pub use record::Record;
+pub use record::{MissedDialog, Record};
 pub use registrations::{RegistrationChange, RegistrationNotice};
 pub use routing::dead_targets::{DeadTargetStats, DeadTargets, TargetFailure};
 pub use settings::{

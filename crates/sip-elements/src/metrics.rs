@@ -133,6 +133,40 @@ pub const DIVERSIONS: [&str; 5] = [
     "redirected",
 ];
 
+/// What a node does for requests and dialogs of another process: another node, or this one before it was restarted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Takeover {
+    /// A response was forwarded by its Via chain.
+    Response,
+    /// A CANCEL was forwarded to the targets of its INVITE.
+    Cancel,
+    /// The ACK of a failure was forwarded to the targets of its INVITE.
+    Ack,
+    /// A CANCEL or an ACK was not, because there were too many.
+    Limited,
+    /// A request came for a dialog that is not here.
+    DialogMissed,
+    /// The state of a dialog was adopted.
+    DialogAdopted,
+    /// A dialog was dropped because another node has adopted it.
+    DialogDisowned,
+    /// A BYE that waited for the state of its dialog was forgotten to make room.
+    ByeForgotten,
+}
+
+/// Their labels, in the order of [`Takeover`].
+pub const TAKEOVERS: [&str; 8] = [
+    "response",
+    "cancel",
+    "ack",
+    "limited",
+    "dialog_missed",
+    "dialog_adopted",
+    "dialog_disowned",
+    "bye_forgotten",
+];
+
 /// Upper bounds of the latency buckets, in microseconds; one more bucket holds the rest.
 pub const LATENCY_BOUNDS: [u64; 18] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
@@ -260,6 +294,8 @@ pub struct WorkerMetrics {
     pub forwarded_statelessly: Counter,
     /// Calls that their callee diverted, by [`DiversionCause`].
     pub diversions: [Counter; DIVERSIONS.len()],
+    /// What was done for requests and dialogs of another process, by [`Takeover`].
+    pub takeovers: [Counter; TAKEOVERS.len()],
     /// Bindings that ended with their connection.
     pub bindings_disconnected: Counter,
 }
@@ -307,6 +343,7 @@ impl Default for WorkerMetrics {
             failovers: Counter::default(),
             forwarded_statelessly: Counter::default(),
             diversions: Default::default(),
+            takeovers: Default::default(),
             bindings_disconnected: Counter::default(),
         }
     }
@@ -360,6 +397,13 @@ impl WorkerMetrics {
     /// Counts a diverted call.
     pub(crate) fn diverted(&self, cause: DiversionCause) {
         if let Some(counter) = self.diversions.get(cause as usize) {
+            counter.increment();
+        }
+    }
+
+    /// Counts what was done for another process.
+    pub fn took_over(&self, takeover: Takeover) {
+        if let Some(counter) = self.takeovers.get(takeover as usize) {
             counter.increment();
         }
     }

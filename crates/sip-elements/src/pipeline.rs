@@ -151,6 +151,7 @@ fn request(
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
     let routing = worker.proxy.preprocess(request, &worker.parts);
+    await_adoption(worker, request, origin.flow, &routing)?;
     if request.method() == Method::Ack {
         return forward_ack(worker, request, origin.flow, &routing);
     }
@@ -158,6 +159,30 @@ fn request(
         refuse_while_draining(worker, request)?;
     }
     run_from(ResumeAt::Authenticate, worker, request, origin, &routing)
+}
+
+/// Drops a request over UDP whose dialog only another node can know: its target has changed since the dialog began. It is retransmitted, and the
+/// dialog is adopted until then. If not, it gets a 481.
+fn await_adoption(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    flow: Flow,
+    routing: &Routing,
+) -> Result<(), Stop> {
+    let Some(call) = routing.unknown_target else {
+        return Ok(());
+    };
+    let listener = worker
+        .parts
+        .settings
+        .listeners
+        .get(usize::from(flow.listener.0));
+    let is_repeated = listener.is_some_and(|listener| !listener.protocol.is_reliable());
+    let is_reported = worker.proxy.look_for(&mut worker.parts, request, call);
+    if is_reported && is_repeated {
+        return Err(Stop::Done);
+    }
+    Ok(())
 }
 
 /// Runs the stages that may need the control plane. A parked request resumes at the stage that parked it.
@@ -336,6 +361,41 @@ fn follow_invite(
     sent == Ok(true)
 }
 
+/// Forwards a CANCEL, or the ACK of a failure, to the targets that its INVITE must have had, if another process may have forwarded that. It
+/// proves nothing about its sender, so it reaches no gateway and no other domain, unless its address is trusted. Returns whether it was sent.
+fn follow_lost_invite(
+    worker: &mut Worker<'_, '_>,
+    request: &Message<'_>,
+    flow: Flow,
+    routing: &Routing,
+) -> bool {
+    let parts = &mut worker.parts;
+    if !worker.proxy.may_have_lost_invites(parts) {
+        return false;
+    }
+    let onward = if routing.in_our_dialog() {
+        vec![destination::in_dialog(request, routing)].into()
+    } else {
+        let ruling = Ruling::of_follower(parts, request, flow, routing);
+        if ruling.is_answered() || ruling.is_stateless() {
+            return false;
+        }
+        let identity = if ruling.trusts(parts.settings, flow) {
+            Identity::Peer
+        } else {
+            Identity::Unproven
+        };
+        let Ok(onward) = policy::find(parts, request, routing, &identity, ruling) else {
+            return false;
+        };
+        onward
+    };
+    let inbound = Inbound::new(request, flow);
+    worker
+        .proxy
+        .follow_lost_invite(parts, inbound, routing, onward)
+}
+
 /// Rejects a request with a session interval that is too small.
 fn check_session_interval(
     worker: &mut Worker<'_, '_>,
@@ -464,7 +524,9 @@ fn cancel(worker: &mut Worker<'_, '_>, request: &Message<'_>, flow: Flow) -> Sto
     let server = invite.and_then(|key| transactions.find_server(key));
     if server.is_none() {
         let routing = worker.proxy.preprocess(request, &worker.parts);
-        if follow_invite(worker, request, flow, &routing) {
+        if follow_invite(worker, request, flow, &routing)
+            || follow_lost_invite(worker, request, flow, &routing)
+        {
             return Stop::Done;
         }
         return Refusal::Status(481).into();
@@ -499,6 +561,13 @@ fn forward_ack(
     let is_impostor =
         has_other_identity(routing) && authentication::local_sender(parts.settings, ack).is_some();
     if !routing.in_our_dialog() && follow_invite(worker, ack, flow, routing) {
+        return Err(Stop::Done);
+    }
+    let may_be_of_failure = ack.to().is_some_and(|to| to.tag().is_some());
+    if !routing.in_our_dialog()
+        && may_be_of_failure
+        && follow_lost_invite(worker, ack, flow, routing)
+    {
         return Err(Stop::Done);
     }
     let parts = &mut worker.parts;
@@ -649,6 +718,12 @@ pub(crate) fn control(worker: &mut Worker<'_, '_>, message: ControlMessage) {
             worker.proxy.drain(drain);
             registrations::drain(worker, drain);
         }
+        ControlMessage::Adopt { state } => {
+            worker.adopt(&state);
+        }
+        ControlMessage::Disown { id, key } => {
+            worker.proxy.disown(&mut worker.parts, id, key);
+        }
         ControlMessage::Dialogs(request) => operator::answer(worker, &request),
         // The exchange has already replaced them.
         ControlMessage::Settings(_) | ControlMessage::Trace(_) => {}
@@ -737,7 +812,12 @@ fn response(worker: &mut Worker<'_, '_>, flow: Flow, response: &Message<'_>, han
                 parts.record(Stage::Answer);
             }
         }
-        ResponseMatch::Absorbed | ResponseMatch::Stray => {
+        ResponseMatch::Absorbed => {
+            worker
+                .proxy
+                .receive_absorbed(parts, response, flow.remote.ip());
+        }
+        ResponseMatch::Stray => {
             worker
                 .proxy
                 .receive_stray(parts, response, flow.remote.ip());

@@ -79,6 +79,20 @@ pub enum ControlMessage {
     Drain(bool),
     /// Which messages to copy from now on.
     Trace(Arc<TraceOrder>),
+    /// The state of a dialog that another node has recorded ([`Record::Dialog`](crate::Record::Dialog)), for the worker that is its home
+    /// ([`Exchange::home_of_dialog`](crate::Exchange::home_of_dialog)). It is refused if the dialog is here, or the table is full. A BYE that
+    /// came up to 32 seconds before ends it at once.
+    Adopt {
+        /// What [`Exchange::restore`](crate::Exchange::restore) reads.
+        state: Box<[u8]>,
+    },
+    /// Another node has adopted this dialog. It is dropped without a record, and without a change in the store.
+    Disown {
+        /// Its id.
+        id: u128,
+        /// Its key ([`Exchange::key_of_dialog`](crate::Exchange::key_of_dialog)).
+        key: u64,
+    },
     /// A request of an operator about the dialogs of this worker.
     Dialogs(DialogRequest),
 }

@@ -191,6 +191,9 @@ pub struct DialogSettings {
     pub bye_at_end: bool,
     /// Whether each confirmed dialog is recorded for a restart ([`Record::Dialog`](crate::Record::Dialog)).
     pub persist: bool,
+    /// Whether other nodes may have the dialogs of requests, and a store can be asked for them: a dialog that is missing here is reported
+    /// ([`Record::Missed`](crate::Record::Missed)), and may be adopted ([`ControlMessage::Adopt`](crate::ControlMessage::Adopt)).
+    pub adopts: bool,
 }
 
 impl Default for DialogSettings {
@@ -200,6 +203,7 @@ impl Default for DialogSettings {
             events: Arc::default(),
             bye_at_end: false,
             persist: true,
+            adopts: false,
         }
     }
 }

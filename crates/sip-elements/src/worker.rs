@@ -51,6 +51,13 @@ impl Worker<'_, '_> {
         self.proxy.restore(&mut self.parts, state, is_home)
     }
 
+    /// Adopts a dialog whose home is this worker.
+    pub(crate) fn adopt(&mut self, state: &[u8]) -> bool {
+        let (index, workers) = (self.index, self.workers);
+        let is_home = |call_id: &[u8]| home_of(call_id, workers) == index;
+        self.proxy.adopt(&mut self.parts, state, is_home)
+    }
+
     /// The home of a message's call, if that is another worker.
     pub(crate) fn home_elsewhere(&self, message: &Message<'_>) -> Option<u16> {
         if self.workers < 2 {

@@ -1,47 +1,85 @@
-//! The branch of our requests (RFC 3261 section 8.1.1.7). It names the client transaction, so a response finds it without a search. It also
-//! proves that we wrote it, so a response cannot be forged without having seen the request.
+//! The branch of our requests (RFC 3261 section 8.1.1.7). It names the client transaction, and proves that we wrote it, so a response cannot
+//! be forged without having seen the request.
 //!
-//! 55 bytes: the magic cookie `z9hG4bK`, then lower-case hex digits: 8 for the transaction's place, 8 for its generation, 16 for the seal
-//! (a keyed hash of place, generation and Call-ID), and 16 that belong to the transaction user.
+//! 55 bytes: the magic cookie `z9hG4bK`, then lower-case hex digits: 16 for the name of the transaction, 16 for the seal (a keyed hash of the
+//! name, the Call-ID and the last part), and 16 that belong to the transaction user.
+//!
+//! The name is one of two. The transaction of a request of our own is named by its place, so a response finds it without a search. That of a
+//! forwarded request is named by a [`ClientKey`], a keyed hash that the transaction user computes from the received request and the target.
+//! Every node with the same secret computes the same one.
 
 use crate::ClientId;
 use sip_message::KeyHasher;
 use sip_transport::SlabId;
+use std::num::NonZeroU64;
 
 const COOKIE: &[u8; 7] = b"z9hG4bK";
 const LENGTH: usize = 55;
 
+/// Names the client transaction of a forwarded request: a keyed hash. Equal requests to equal targets have equal keys, on every node with the
+/// same secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientKey(NonZeroU64);
+
+impl ClientKey {
+    /// The key with this hash, which must be a [keyed one](KeyHasher::hash): a peer could otherwise fill one bucket of the table.
+    pub fn new(hash: u64) -> Self {
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MAX))
+    }
+
+    /// The part by which the table of transactions finds it.
+    pub(crate) const fn tag(self) -> u32 {
+        self.0.get() as u32
+    }
+}
+
 /// The branch of one of our requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
-    pub(crate) id: ClientId,
+    /// The hash of a [`ClientKey`], or a place.
+    name: u64,
     seal: u64,
     suffix: u64,
 }
 
 impl Branch {
-    /// Creates the branch of a client transaction in the call `call_id`. `suffix` belongs to the caller (loop detection).
+    /// Creates the branch of a request of our own in the call `call_id`. `suffix` belongs to the caller.
     pub fn new(hasher: &KeyHasher, id: ClientId, call_id: &[u8], suffix: u64) -> Self {
-        Self {
-            id,
-            seal: seal(hasher, id, call_id),
-            suffix,
+        let name = u64::from(id.0.index) << 32 | u64::from(id.0.generation);
+        Self::named(hasher, name, call_id, suffix)
+    }
+
+    /// Creates the branch of a forwarded request in the call `call_id`. `suffix` belongs to the caller (loop detection).
+    pub fn keyed(hasher: &KeyHasher, key: ClientKey, call_id: &[u8], suffix: u64) -> Self {
+        Self::named(hasher, key.0.get(), call_id, suffix)
+    }
+
+    fn named(hasher: &KeyHasher, name: u64, call_id: &[u8], suffix: u64) -> Self {
+        let seal = seal(hasher, (name, suffix), call_id);
+        Self { name, seal, suffix }
+    }
+
+    /// The place of its transaction, if it is the branch of a request of our own.
+    pub(crate) const fn place(&self) -> SlabId {
+        SlabId {
+            index: (self.name >> 32) as u32,
+            generation: self.name as u32,
         }
+    }
+
+    /// The key of its transaction, if it is the branch of a forwarded request.
+    pub(crate) fn key(&self) -> ClientKey {
+        ClientKey::new(self.name)
     }
 
     /// Parses a branch; `None` if it cannot be ours. Any peer can write a branch that parses: check it with [`Branch::is_genuine`].
     pub fn parse(branch: &[u8]) -> Option<Self> {
         let branch: &[u8; LENGTH] = branch.try_into().ok()?;
         let digits = branch.strip_prefix(COOKIE)?;
-        let (index, digits) = digits.split_at_checked(8)?;
-        let (generation, digits) = digits.split_at_checked(8)?;
+        let (name, digits) = digits.split_at_checked(16)?;
         let (seal, suffix) = digits.split_at_checked(16)?;
-        let id = ClientId(SlabId {
-            index: parse_hex(index)? as u32,
-            generation: parse_hex(generation)? as u32,
-        });
         Some(Self {
-            id,
+            name: parse_hex(name)?,
             seal: parse_hex(seal)?,
             suffix: parse_hex(suffix)?,
         })
@@ -49,7 +87,7 @@ impl Branch {
 
     /// Whether a node with this secret wrote the branch into a request with this Call-ID.
     pub fn is_genuine(&self, hasher: &KeyHasher, call_id: &[u8]) -> bool {
-        self.seal == seal(hasher, self.id, call_id)
+        self.seal == seal(hasher, (self.name, self.suffix), call_id)
     }
 
     /// The 64 bits that belong to the transaction user.
@@ -61,17 +99,20 @@ impl Branch {
     pub fn write(&self, into: &mut Vec<u8>) {
         let mut branch = [0; LENGTH];
         branch[..7].copy_from_slice(COOKIE);
-        write_hex(&mut branch[7..15], self.id.0.index.into());
-        write_hex(&mut branch[15..23], self.id.0.generation.into());
+        write_hex(&mut branch[7..23], self.name);
         write_hex(&mut branch[23..39], self.seal);
         write_hex(&mut branch[39..], self.suffix);
         into.extend_from_slice(&branch);
     }
 }
 
-fn seal(hasher: &KeyHasher, id: ClientId, call_id: &[u8]) -> u64 {
-    let place = u64::from(id.0.index) << 32 | u64::from(id.0.generation);
-    hasher.hash(&[b"branch", &place.to_be_bytes(), call_id])
+fn seal(hasher: &KeyHasher, (name, suffix): (u64, u64), call_id: &[u8]) -> u64 {
+    hasher.hash(&[
+        b"branch",
+        &name.to_be_bytes(),
+        &suffix.to_be_bytes(),
+        call_id,
+    ])
 }
 
 /// Finds our branch in the value of a Via header field, if it is the first parameter of the first value. We write it there, and other
@@ -134,7 +175,16 @@ mod tests {
             let branch = Branch::new(&HASHER, id, &call_id, suffix);
             prop_assert_eq!(Branch::parse(&written(branch)), Some(branch));
             prop_assert!(branch.is_genuine(&HASHER, &call_id));
-            prop_assert_eq!((branch.id, branch.suffix()), (id, suffix));
+            prop_assert_eq!((branch.place(), branch.suffix()), (id.0, suffix));
+        }
+
+        #[test]
+        fn a_branch_carries_its_key(hash: u64, call_id: Vec<u8>, suffix: u64) {
+            let key = ClientKey::new(hash);
+            let branch = Branch::keyed(&HASHER, key, &call_id, suffix);
+            prop_assert_eq!(Branch::parse(&written(branch)), Some(branch));
+            prop_assert!(branch.is_genuine(&HASHER, &call_id));
+            prop_assert_eq!((branch.key(), branch.suffix()), (key, suffix));
         }
 
         #[test]
@@ -149,36 +199,38 @@ mod tests {
             prop_assume!(bytes[place] != octet);
             bytes[place] = octet;
             let read = Branch::parse(&bytes).filter(|read| read.is_genuine(&HASHER, b"call"));
-            prop_assert!(read.is_none_or(|read| read.suffix() != 11));
+            prop_assert_eq!(read, None);
         }
     }
 
     #[test]
-    fn a_seal_is_good_for_one_secret_one_place_and_one_call() {
+    fn a_seal_is_good_for_one_secret_one_transaction_one_call_and_one_suffix() {
         let branch = Branch::new(&HASHER, ID, b"call", 11);
         assert!(branch.is_genuine(&HASHER, b"call"));
         assert!(!branch.is_genuine(&HASHER, b"another"));
         assert!(!branch.is_genuine(&KeyHasher::new((1, 3)), b"call"));
-        for id in [
-            SlabId { index: 8, ..ID.0 },
-            SlabId {
-                generation: 10,
-                ..ID.0
+        for moved in [
+            Branch {
+                name: branch.name + 1,
+                ..branch
+            },
+            Branch {
+                name: branch.name + (1 << 32),
+                ..branch
+            },
+            Branch {
+                suffix: 12,
+                ..branch
             },
         ] {
-            let id = ClientId(id);
-            let moved = Branch { id, ..branch };
-            assert!(!moved.is_genuine(&HASHER, b"call"), "{id:?}");
+            assert!(!moved.is_genuine(&HASHER, b"call"), "{moved:?}");
         }
     }
 
     #[test]
     fn leading_branch_is_seen_at_a_glance_or_left_to_the_parser() {
         let ours = Some(Branch {
-            id: ClientId(SlabId {
-                index: 1,
-                generation: 2,
-            }),
+            name: 0x1_0000_0002,
             seal: 0xdef,
             suffix: 0xabc,
         });

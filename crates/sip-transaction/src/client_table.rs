@@ -1,7 +1,9 @@
-//! The table of client transactions, and how a client transaction sends.
+//! The table of client transactions, by place and by key, and how a client transaction sends.
 
+use crate::branch::{Branch, ClientKey};
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
+use crate::places::Places;
 use crate::schedule::Schedule;
 use crate::step::Keep;
 use crate::{Account, ClientId, Ledger};
@@ -20,6 +22,8 @@ pub(crate) struct Client<O> {
     pub(crate) kept: Option<Box<[u8]>>,
     /// `None` until the transaction is started.
     pub(crate) flow: Option<Flow>,
+    /// `None` for a request of our own, which is found by its place.
+    pub(crate) key: Option<ClientKey>,
     /// The transaction of the CANCEL of this INVITE.
     pub(crate) cancel: ClientId,
     pub(crate) generation: u32,
@@ -44,7 +48,13 @@ pub(crate) enum Machine {
 #[derive(Debug)]
 pub(crate) struct Clients<O> {
     pub(crate) slab: Slab<Client<O>>,
+    by_key: Places,
+    /// Parts of the keys that were removed lately, each at the place that its lowest bits name. 0: none.
+    ended: Box<[u32]>,
 }
+
+/// How many keys of ended transactions are remembered at most. 16 KiB.
+const REMEMBERED: usize = 4096;
 
 impl<O> Tenant for Client<O> {
     fn generation(&self) -> u32 {
@@ -54,14 +64,71 @@ impl<O> Tenant for Client<O> {
 
 impl<O> Clients<O> {
     /// Creates an empty table. Generations start after `epoch`.
-    pub(crate) const fn new(epoch: u32) -> Self {
+    pub(crate) fn new(epoch: u32) -> Self {
         Self {
             slab: Slab::new(epoch),
+            by_key: Places::new(),
+            ended: vec![0; REMEMBERED].into(),
         }
     }
 
     pub(crate) const fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    /// Inserts a reserved transaction. A request of our own has no key.
+    pub(crate) fn insert(
+        &mut self,
+        owner: O,
+        account: Account,
+        key: Option<ClientKey>,
+    ) -> ClientId {
+        let make = |id: SlabId| Client::reserved(owner, id.generation, account, key);
+        let id = self.slab.insert(make);
+        if let Some(key) = key {
+            self.by_key.insert(key.tag(), id.index);
+        }
+        ClientId(id)
+    }
+
+    /// Removes and returns the transaction at this place.
+    pub(crate) fn remove_at(&mut self, index: u32) -> Option<Client<O>> {
+        let client = self.slab.remove_at(index)?;
+        if let Some(key) = client.key {
+            self.by_key.remove(key.tag(), index);
+            if let Some(place) = self.ended.get_mut(key.tag() as usize % REMEMBERED) {
+                *place = key.tag();
+            }
+        }
+        Some(client)
+    }
+
+    /// Whether a transaction with the key in this branch has ended here lately.
+    pub(crate) fn has_ended(&self, branch: &Branch) -> bool {
+        let tag = branch.key().tag();
+        tag != 0 && self.ended.get(tag as usize % REMEMBERED) == Some(&tag)
+    }
+
+    /// The transaction with this branch that `is_wanted`. The INVITE and a CANCEL that was sent without it may have the same branch.
+    pub(crate) fn find(
+        &self,
+        branch: &Branch,
+        is_wanted: impl Fn(&Client<O>) -> bool,
+    ) -> Option<ClientId> {
+        let place = branch.place();
+        if self
+            .slab
+            .get(place)
+            .is_some_and(|client| client.key.is_none() && is_wanted(client))
+        {
+            return Some(ClientId(place));
+        }
+        let key = branch.key();
+        let is_it = |client: &&Client<O>| client.key == Some(key) && is_wanted(client);
+        let index = self.by_key.find(key.tag(), |index| {
+            self.slab.at(index).filter(is_it).is_some()
+        })?;
+        Some(self.slab.at(index)?.id(index))
     }
 
     pub(crate) fn get(&self, id: ClientId) -> Option<&Client<O>> {
@@ -74,11 +141,17 @@ impl<O> Clients<O> {
 }
 
 impl<O> Client<O> {
-    pub(crate) const fn reserved(owner: O, generation: u32, account: Account) -> Self {
+    pub(crate) const fn reserved(
+        owner: O,
+        generation: u32,
+        account: Account,
+        key: Option<ClientKey>,
+    ) -> Self {
         Self {
             owner,
             kept: None,
             flow: None,
+            key,
             cancel: ClientId::NONE,
             generation,
             account,
@@ -172,6 +245,6 @@ mod tests {
     fn a_lingering_transaction_is_small() {
         let size = size_of::<Option<Client<[u32; 3]>>>();
         println!("client transaction: {size} bytes in its slab");
-        assert!(size <= 112, "{size} bytes");
+        assert!(size <= 120, "{size} bytes");
     }
 }

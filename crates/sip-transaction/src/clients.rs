@@ -1,6 +1,6 @@
 //! Client transactions: matching of responses (RFC 3261 section 17.1.3), sending, and their CANCELs (section 9.1).
 
-use crate::branch::{Branch, leading_branch};
+use crate::branch::{Branch, ClientKey, leading_branch};
 use crate::client_invite::State as Invite;
 use crate::client_non_invite::State as NonInvite;
 use crate::client_table::{Client, Machine};
@@ -18,8 +18,7 @@ const VIA: &[u8] = b"\r\nVia: ";
 /// The result of matching: a transaction and the class of the response, or why there is none.
 type Found<O> = Result<(ClientId, Class), ResponseMatch<O>>;
 
-/// Identifies a client transaction. A stale id is recognised by its generation. The branch carries the id, so a response finds its
-/// transaction without a search.
+/// Identifies a client transaction. A stale id is recognised by its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientId(pub(crate) SlabId);
 
@@ -61,21 +60,29 @@ impl<O: Copy> Transactions<O> {
             self.stats.full += 1;
             return Err(Full);
         }
-        Ok(self.insert_client(owner, Account::KNOWN))
+        Ok(self.insert_client(owner, Account::KNOWN, None))
     }
 
-    /// Like [`Transactions::reserve_client`], charged to the account of the forwarded request, within its share of the table.
-    pub fn reserve_client_for(&mut self, account: Account, owner: O) -> Result<ClientId, Full> {
+    /// Like [`Transactions::reserve_client`], charged to the account of a forwarded request, within its share of the table. The transaction is
+    /// named by `key`.
+    pub fn reserve_client_for(
+        &mut self,
+        account: Account,
+        owner: O,
+        key: ClientKey,
+    ) -> Result<ClientId, Full> {
+        self.join_clients(account)?;
+        Ok(self.insert_client(owner, account, Some(key)))
+    }
+
+    fn join_clients(&mut self, account: Account) -> Result<(), Full> {
         let (live, limit) = (self.clients.len(), self.limits.clients);
-        self.ledger.join(Table::Clients, account, live, limit)?;
-        Ok(self.insert_client(owner, account))
+        self.ledger.join(Table::Clients, account, live, limit)
     }
 
-    fn insert_client(&mut self, owner: O, account: Account) -> ClientId {
-        let slab = &mut self.clients.slab;
-        let id = slab.insert(|id| Client::reserved(owner, id.generation, account));
+    fn insert_client(&mut self, owner: O, account: Account, key: Option<ClientKey>) -> ClientId {
         self.stats.clients_created += 1;
-        ClientId(id)
+        self.clients.insert(owner, account, key)
     }
 
     /// Sends the request and starts the machine. Does nothing if the id is not, or no longer, reserved.
@@ -227,6 +234,11 @@ impl<O: Copy> Transactions<O> {
         self.follow_client(now, id.0.index, step);
     }
 
+    /// Whether the transaction with this branch, of a forwarded request, has ended here. Only the last few thousand are remembered.
+    pub fn client_has_ended(&self, branch: &Branch) -> bool {
+        self.clients.has_ended(branch)
+    }
+
     /// The request as sent, as long as the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;
@@ -240,16 +252,17 @@ impl<O: Copy> Transactions<O> {
     /// must be equal to those sent, because an error that a network reports is as easy to forge as a response.
     pub fn client_that_sent(&self, bytes: &[u8]) -> Option<ClientResponse<O>> {
         let via = bytes.windows(VIA.len()).position(|window| window == VIA)?;
-        let id = leading_branch(bytes.get(via + VIA.len()..)?)?.id;
-        let client = self.clients.get(id)?;
-        let request = client.kept.as_deref().filter(|_| !client.internal)?;
-        let waits = !matches!(client.machine, Machine::Invite(Invite::Completed));
-        // Only the header may be left of a request that will not be sent again.
-        let same = request.starts_with(bytes) || bytes.starts_with(request);
-        (waits && same).then_some(ClientResponse {
-            id,
-            owner: client.owner,
-        })
+        let branch = leading_branch(bytes.get(via + VIA.len()..)?)?;
+        let has_sent = |client: &Client<O>| {
+            let request = client.kept.as_deref().filter(|_| !client.internal);
+            let waits = !matches!(client.machine, Machine::Invite(Invite::Completed));
+            // Only the header may be left of a request that will not be sent again.
+            let same = |request: &[u8]| request.starts_with(bytes) || bytes.starts_with(request);
+            waits && request.is_some_and(same)
+        };
+        let id = self.clients.find(&branch, has_sent)?;
+        let owner = self.clients.get(id)?.owner;
+        Some(ClientResponse { id, owner })
     }
 
     /// The transaction of a request that a network could not deliver. The error quotes the bytes of the request, or their beginning, and
@@ -323,17 +336,22 @@ impl<O: Copy> Transactions<O> {
         if !branch.is_genuine(&self.hasher, response.call_id().unwrap_or_default()) {
             return Err(ResponseMatch::Forged);
         }
-        let id = branch.id;
+        let method = response.cseq().ok_or(stray)?.method;
+        // A CANCEL has the branch of its INVITE.
+        let is_of_invite = matches!(method, Method::Invite | Method::Cancel);
+        let is_asked = |client: &Client<O>| match client.machine {
+            Machine::Invite(_) => is_of_invite,
+            Machine::NonInvite(_) => !client.internal && client.sent(method),
+            Machine::Reserved => false,
+        };
+        let id = self.clients.find(&branch, is_asked).ok_or(stray)?;
         let client = self.clients.get(id).ok_or(stray)?;
         if !client.flow.is_some_and(|sent| is_from_peer(sent, flow)) {
             return Err(ResponseMatch::Forged);
         }
-        let matched = match (client.machine, response.cseq().ok_or(stray)?.method) {
-            (Machine::Invite(_), Method::Invite) => id,
-            // A CANCEL has the branch of its INVITE.
+        let matched = match (client.machine, method) {
             (Machine::Invite(_), Method::Cancel) => client.cancel,
-            (Machine::NonInvite(_), method) if !client.internal && client.sent(method) => id,
-            _ => return Err(stray),
+            _ => id,
         };
         self.clients.get(matched).ok_or(stray)?;
         Ok((matched, class))
@@ -372,7 +390,8 @@ impl<O: Copy> Transactions<O> {
         let mut written = Vec::new();
         write_cancel(&mut written, &invite, reason);
         let (account, owner) = (client.account, client.owner);
-        let id = self.reserve_client_for(account, owner).ok()?;
+        self.join_clients(account).ok()?;
+        let id = self.insert_client(owner, account, None);
         if let Some(cancel) = self.clients.get_mut(id) {
             cancel.kept = Some(written.into());
             cancel.count(&mut self.ledger);
@@ -428,7 +447,7 @@ impl<O: Copy> Transactions<O> {
     /// Ends a client transaction and that of its CANCEL, because responses to the CANCEL could no longer find it.
     fn end_client(&mut self, index: u32) {
         let mut next = Some(index);
-        while let Some(mut client) = next.and_then(|index| self.clients.slab.remove_at(index)) {
+        while let Some(mut client) = next.and_then(|index| self.clients.remove_at(index)) {
             client.schedule.stop(&mut self.wheel);
             client.kept = None;
             client.count(&mut self.ledger);

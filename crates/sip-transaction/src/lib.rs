@@ -19,6 +19,7 @@ mod clients;
 mod credit;
 mod ledger;
 mod outcome;
+mod places;
 mod schedule;
 mod server_invite;
 mod server_non_invite;
@@ -33,7 +34,7 @@ mod wheel;
 #[cfg(test)]
 mod matrix;
 
-pub use branch::Branch;
+pub use branch::{Branch, ClientKey};
 pub use clients::{ClientId, ClientOptions};
 pub use ledger::{Account, Ledger, LedgerStats, Sender, Table};
 pub use outcome::{ClientResponse, Event, Full, RequestMatch, ResponseMatch, Stats};

@@ -1,11 +1,11 @@
 //! The table of server transactions, by place and by key.
 
 use crate::credit::Credit;
+use crate::places::Places;
 use crate::schedule::Schedule;
 use crate::server_invite::State as Invite;
 use crate::server_non_invite::State as NonInvite;
 use crate::{Account, Ledger, ServerId};
-use hashbrown::HashTable;
 use sip_message::TransactionKey;
 use sip_transport::{Flow, Output, Slab, SlabId, Tenant};
 
@@ -40,23 +40,7 @@ pub(crate) enum Machine {
 #[derive(Debug)]
 pub(crate) struct Servers<O> {
     pub(crate) slab: Slab<Server<O>>,
-    /// Places by key. The keys themselves lie in the slab. An entry has only 8 bytes, so more of the table stays in the cache, and growth
-    /// touches no transaction.
-    by_key: HashTable<Entry>,
-}
-
-/// A part of the key, which is a keyed hash already, and the place.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    tag: u32,
-    index: u32,
-}
-
-impl Entry {
-    /// Repeats the tag, because the table takes bits from both ends of a hash.
-    const fn hash(self) -> u64 {
-        (self.tag as u64) << 32 | self.tag as u64
-    }
+    by_key: Places,
 }
 
 pub(crate) const fn halves(key: TransactionKey) -> [u64; 2] {
@@ -70,14 +54,11 @@ impl<O> Tenant for Server<O> {
 }
 
 impl<O> Servers<O> {
-    /// A nearly empty table shrinks if it has room for more entries than this.
-    const SHRINK_ABOVE: usize = 4096;
-
     /// Creates an empty table. Generations start after `epoch`.
     pub(crate) const fn new(epoch: u32) -> Self {
         Self {
             slab: Slab::new(epoch),
-            by_key: HashTable::new(),
+            by_key: Places::new(),
         }
     }
 
@@ -87,20 +68,11 @@ impl<O> Servers<O> {
 
     pub(crate) fn find(&self, key: TransactionKey) -> Option<u32> {
         let key = halves(key);
-        let wanted = Entry {
-            tag: key[0] as u32,
-            index: 0,
+        let has_key = |index| {
+            let server = self.slab.at(index);
+            server.is_some_and(|server| server.key == key)
         };
-        let same = |entry: &Entry| {
-            entry.tag == wanted.tag
-                && self
-                    .slab
-                    .at(entry.index)
-                    .is_some_and(|server| server.key == key)
-        };
-        self.by_key
-            .find(wanted.hash(), same)
-            .map(|entry| entry.index)
+        self.by_key.find(key[0] as u32, has_key)
     }
 
     pub(crate) fn get(&self, id: ServerId) -> Option<&Server<O>> {
@@ -118,31 +90,13 @@ impl<O> Servers<O> {
         make: impl FnOnce(SlabId) -> Server<O>,
     ) -> ServerId {
         let id = self.slab.insert(make);
-        let entry = Entry {
-            tag: halves(key)[0] as u32,
-            index: id.index,
-        };
-        self.by_key
-            .insert_unique(entry.hash(), entry, |entry| entry.hash());
+        self.by_key.insert(halves(key)[0] as u32, id.index);
         ServerId(id)
     }
 
     pub(crate) fn remove(&mut self, index: u32) -> Option<Server<O>> {
         let server = self.slab.remove_at(index)?;
-        let entry = Entry {
-            tag: server.key[0] as u32,
-            index,
-        };
-        if let Ok(occupied) = self
-            .by_key
-            .find_entry(entry.hash(), |other| other.index == index)
-        {
-            occupied.remove();
-        }
-        let (len, buckets) = (self.by_key.len(), self.by_key.num_buckets());
-        if buckets > Self::SHRINK_ABOVE && len < buckets / 16 {
-            self.by_key.shrink_to(len * 2, |entry| entry.hash());
-        }
+        self.by_key.remove(server.key[0] as u32, index);
         Some(server)
     }
 }

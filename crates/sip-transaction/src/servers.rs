@@ -155,6 +155,12 @@ impl<O: Copy> Transactions<O> {
         Ok(())
     }
 
+    /// The key that its request was matched by.
+    pub fn server_key(&self, id: ServerId) -> Option<TransactionKey> {
+        let [low, high] = self.servers.get(id)?.key;
+        Some(TransactionKey(u128::from(high) << 64 | u128::from(low)))
+    }
+
     /// The account that it is charged to. Everything that belongs to the request is charged to the same account.
     pub fn server_account(&self, id: ServerId) -> Option<Account> {
         Some(self.servers.get(id)?.account)

@@ -52,7 +52,11 @@ impl<O: Copy> Transactions<O> {
 
     /// The branch for the request of a client transaction in the call `call_id`. `suffix` belongs to the caller.
     pub fn branch(&self, id: ClientId, call_id: &[u8], suffix: u64) -> Branch {
-        Branch::new(&self.hasher, id, call_id, suffix)
+        let key = self.clients.get(id).and_then(|client| client.key);
+        match key {
+            Some(key) => Branch::keyed(&self.hasher, key, call_id, suffix),
+            None => Branch::new(&self.hasher, id, call_id, suffix),
+        }
     }
 
     /// Changes timers and limits. Running timers keep their time, and transactions beyond a lower limit stay.

@@ -126,7 +126,12 @@ fn local(
     events::refuse(parts, request)?;
     let services = &parts.shared.services;
     let address = services.aliases.find(&written).unwrap_or(written);
-    let callee = Callee::of(parts, &address, request.method());
+    let method = match request.method() {
+        // They go where their INVITE went.
+        Method::Cancel | Method::Ack => Method::Invite,
+        method => method,
+    };
+    let callee = Callee::of(parts, &address, method);
     let targets = if callee.as_ref().is_some_and(Callee::forwards_always) {
         Vec::new()
     } else {

@@ -2,12 +2,14 @@
 //! ends it. What a dialog holds is charged to the account of its INVITE.
 
 use super::Inbound;
+use super::adoption::Missing;
 use super::call_events::{is_end_wanted, remove, report, report_end, save};
 use super::call_policy::Holding;
 use super::hang_up::{HungUp, hang_up};
 use super::identity_headers::Trust;
 use super::keys::Keys;
 use super::places::Places;
+use crate::metrics::Takeover;
 use crate::routing::flow_token::is_reached_by_flow_only;
 use crate::routing::proof;
 use crate::routing::record_route::Recorded;
@@ -18,12 +20,13 @@ use sip_dialog::{
     Agreed, Answer, Change, Dialog, DialogId, DialogStats, Dialogs, Ended, Invitation, Leg, Party,
     Text,
 };
-use sip_message::{HeaderName, Message, Method, NameAddr};
+use sip_message::{HeaderName, KeyHasher, Message, Method, NameAddr};
 use sip_routing::Policy;
-use sip_transaction::{Account, Full, Table};
+use sip_transaction::{Account, Full, ServerId, Table};
 use sip_transport::{Flow, Protocol, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,12 +61,14 @@ pub(super) struct Accepted<'a, 'm> {
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) dialogs: Dialogs,
+    pub(super) missing: Missing,
 }
 
 impl Calls {
     pub(super) fn new(now: Time) -> Self {
         Self {
             dialogs: Dialogs::new(now),
+            missing: Missing::default(),
         }
     }
 
@@ -75,7 +80,7 @@ impl Calls {
         &mut self,
         parts: &mut WorkerParts<'_>,
         inbound: Inbound<'_, '_>,
-        account: Account,
+        (server, account): (ServerId, Account),
         routing: &Routing,
     ) -> Result<DialogId, Full> {
         let request = inbound.request;
@@ -109,7 +114,7 @@ impl Calls {
         let is_by_flow = incoming
             .is_some_and(|incoming| is_reached_by_flow_only(request, inbound.source, incoming));
         let id = self.dialogs.begin(&Invitation {
-            id: new_id(parts),
+            id: new_id(parts, number_of(parts, inbound, server)),
             account,
             source: leg(parts, inbound.source, is_by_flow),
             cseq: request.cseq().map_or(0, |cseq| cseq.number),
@@ -159,6 +164,13 @@ impl Calls {
         if is_known && dialog.key() == key {
             return;
         }
+        if self.dialogs.find(key).is_some() {
+            // Another process had confirmed it, and its state came here.
+            if !is_known {
+                self.leave_to_another(parts, id);
+            }
+            return;
+        }
         let id = if is_known {
             self.fork(parts, id, key)
         } else {
@@ -176,7 +188,7 @@ impl Calls {
         }
         let account = self.dialogs.get(first)?.account();
         self.enter(parts, account).ok()?;
-        let Some(id) = self.dialogs.fork(first, key, new_id(parts)) else {
+        let Some(id) = self.dialogs.fork(first, key, new_id(parts, 0)) else {
             let ledger = parts.transactions.ledger();
             ledger.leave(Table::Dialogs, account);
             parts.metrics.dialogs_refused.increment();
@@ -288,6 +300,19 @@ impl Calls {
         }
     }
 
+    /// Notes the `CSeq` number in the response to a request whose context is gone. Returns whether the dialog has not seen that request.
+    pub(super) fn is_news(&mut self, keys: Keys, response: &Message<'_>) -> bool {
+        let Some((id, sender)) = self.find(keys) else {
+            return false;
+        };
+        let cseq = response.cseq().map_or(0, |cseq| cseq.number);
+        self.dialogs.get_mut(id).is_some_and(|dialog| {
+            let is_news = cseq > dialog.last_cseq(sender);
+            dialog.note_request(sender, cseq);
+            is_news
+        })
+    }
+
     /// Notes that a request has refreshed its dialog (section 12.2): both targets, and how long it lives.
     pub(super) fn refreshed(
         &mut self,
@@ -322,6 +347,9 @@ impl Calls {
     /// with a BYE that the other party refuses or does not get. If it cannot get one, the dialog stays.
     pub(super) fn hung_up(&mut self, parts: &mut WorkerParts<'_>, bye: AnsweredBye) {
         let Some((id, sender)) = self.find(bye.keys) else {
+            if parts.settings.dialogs.adopts && self.missing.keep(bye, parts.now) {
+                parts.metrics.took_over(Takeover::ByeForgotten);
+            }
             return;
         };
         let Some(dialog) = self.dialogs.get(id) else {
@@ -405,22 +433,16 @@ impl Calls {
         parts: &mut WorkerParts<'_>,
         state: &[u8],
         is_home: impl FnOnce(&[u8]) -> bool,
-    ) -> bool {
+    ) -> Option<DialogId> {
         let hasher = &parts.shared.hasher;
-        let key_of = |dialog: &Dialog| {
-            let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
-            let call_id = dialog.text(Text::CallId);
-            proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
-        };
+        let key_of = |dialog: &Dialog| key_of(dialog, hasher);
         let latest = parts.now + parts.settings.proxy.dialog_lifetime;
         let accepts = |dialog: &mut Dialog| {
             // The clock may have been set back meanwhile.
             dialog.expire_by(latest);
             is_home(dialog.text(Text::CallId))
         };
-        let Some(id) = self.dialogs.restore(state, accepts, key_of) else {
-            return false;
-        };
+        let id = self.dialogs.restore(state, accepts, key_of)?;
         parts.metrics.dialogs_created.increment();
         self.hold(parts, id, 0);
         if let Some(dialog) = self.dialogs.get_mut(id)
@@ -428,7 +450,7 @@ impl Calls {
         {
             places.pass_to(dialog);
         }
-        true
+        Some(id)
     }
 
     /// Whether a 2xx has confirmed this dialog.
@@ -479,7 +501,7 @@ impl Calls {
     }
 
     /// The dialog of a request, and which party has sent it.
-    fn find(&self, keys: Keys) -> Option<(DialogId, Party)> {
+    pub(super) fn find(&self, keys: Keys) -> Option<(DialogId, Party)> {
         let from_caller = self.dialogs.find(keys.of_receiver);
         let from_caller = from_caller.map(|id| (id, Party::Caller));
         from_caller.or_else(|| Some((self.dialogs.find(keys.of_sender)?, Party::Callee)))
@@ -495,7 +517,7 @@ impl Calls {
     }
 
     /// Enters a dialog into the ledger.
-    fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
+    pub(super) fn enter(&self, parts: &mut WorkerParts<'_>, account: Account) -> Result<(), Full> {
         if !self.has_room(parts, account, 0) {
             parts.metrics.dialogs_refused.increment();
             return Err(Full);
@@ -506,6 +528,15 @@ impl Calls {
         entered.inspect_err(|_| parts.metrics.dialogs_refused.increment())
     }
 
+    /// Removes a dialog without a record.
+    pub(super) fn discard(&mut self, parts: &mut WorkerParts<'_>, id: DialogId) -> Option<Dialog> {
+        let dialog = self.dialogs.end(id)?;
+        let ledger = parts.transactions.ledger();
+        ledger.hold(dialog.account(), dialog.bytes(), 0);
+        ledger.leave(Table::Dialogs, dialog.account());
+        Some(dialog)
+    }
+
     /// Ends a dialog. `at` is when the call ended.
     pub(super) fn end(
         &mut self,
@@ -514,12 +545,9 @@ impl Calls {
         ended: Ended,
         at: Time,
     ) {
-        let Some(dialog) = self.dialogs.end(id) else {
+        let Some(dialog) = self.discard(parts, id) else {
             return;
         };
-        let ledger = parts.transactions.ledger();
-        ledger.hold(dialog.account(), dialog.bytes(), 0);
-        ledger.leave(Table::Dialogs, dialog.account());
         if let Some(counter) = parts.metrics.dialogs_ended.get(ended as usize) {
             counter.increment();
         }
@@ -551,6 +579,13 @@ impl Calls {
     }
 }
 
+/// The key of a confirmed dialog ([`proof::target_key`]).
+pub(crate) fn key_of(dialog: &Dialog, hasher: &KeyHasher) -> u64 {
+    let (caller, callee) = (dialog.text(Text::CallerTag), dialog.text(Text::CalleeTag));
+    let call_id = dialog.text(Text::CallId);
+    proof::target_key(dialog.number(), call_id, (callee, caller), hasher)
+}
+
 /// How long a dialog lives after this 2xx, unless it is refreshed: the session interval that both parties have agreed on (RFC 4028), but not
 /// longer than `dialog_lifetime`.
 fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
@@ -562,12 +597,39 @@ fn lifetime(parts: &WorkerParts<'_>, response: &Message<'_>) -> Duration {
     agreed.map_or(longest, |agreed| agreed.interval().min(longest))
 }
 
-/// A new id: the time in milliseconds, then 80 random bits. So databases write new calls side by side. Its lower 32 bits are the number of
-/// the call.
-fn new_id(parts: &mut WorkerParts<'_>) -> u128 {
+/// A new id: the time in milliseconds, 48 random bits, and the number of the call. So databases write new calls side by side.
+fn new_id(parts: &mut WorkerParts<'_>, number: u32) -> u128 {
     let milliseconds = parts.now.as_micros() / 1_000;
-    let (high, low) = (parts.random.next_u32(), parts.random.next_u64());
-    u128::from(milliseconds) << 80 | u128::from(high & 0xffff) << 64 | u128::from(low)
+    let (high, low) = (parts.random.next_u32(), parts.random.next_u32());
+    let random = u128::from(high & 0xffff) << 32 | u128::from(low);
+    u128::from(milliseconds) << 80 | random << 32 | u128::from(number)
+}
+
+/// The number of the call that an INVITE begins. It is in our Record-Route value, which a retransmission that another node gets must repeat. So
+/// it is a keyed hash of all that decides which call this is. The parties choose all of that, but a call of the same number is the same call:
+/// it has the same caller, at the same address, in the same transaction, to the same callee.
+fn number_of(parts: &WorkerParts<'_>, inbound: Inbound<'_, '_>, server: ServerId) -> u32 {
+    let request = inbound.request;
+    let server = parts.transactions.server_key(server);
+    let server = server.map_or(0, |key| key.0);
+    let source = match inbound.source.remote.ip().to_canonical() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    let hash = parts.shared.hasher.hash(&[
+        b"call",
+        &server.to_be_bytes(),
+        request.call_id().unwrap_or_default(),
+        request.request_uri(),
+        request.header(HeaderName::From).unwrap_or_default(),
+        request.header(HeaderName::To).unwrap_or_default(),
+        request.header(HeaderName::CSeq).unwrap_or_default(),
+        contact(request),
+        inbound.subscriber,
+        &source,
+    ]);
+    // 0 stands for no call.
+    (hash as u32).max(1)
 }
 
 fn leg(parts: &WorkerParts<'_>, flow: Flow, is_by_flow: bool) -> Leg {

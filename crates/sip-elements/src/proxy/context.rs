@@ -14,12 +14,13 @@ use super::waiting::Waiting;
 use crate::WorkerParts;
 use crate::owner::{BranchId, ContextId, Owner};
 use crate::routing::breadth;
+use crate::routing::client_key::CopyHash;
 use crate::routing::failure::Failure;
 use crate::routing::refreshed::Refreshed;
 use crate::routing::route::RouteSet;
 use crate::routing::target::{Hop, Target, Way};
 use sip_dialog::Ended;
-use sip_message::Message;
+use sip_message::{Message, TransactionKey};
 use sip_transaction::{Account, ClientId, Kind, ServerId, TimerId, TimerWheel};
 use sip_transport::selection::{Candidate, Destination, Reach, streams_first};
 use sip_transport::{Flow, Protocol, Time};
@@ -113,6 +114,8 @@ pub(super) enum Retry {
 #[derive(Debug)]
 pub(super) struct Branch {
     pub(super) client: Option<ClientId>,
+    /// What was sent where ([`CopyHash::short`]). 0 until the copy is sent.
+    pub(super) copy: u32,
     pub(super) deadline: Option<TimerId>,
     /// When Timer C fires. Each provisional response moves it.
     pub(super) timer_c: Time,
@@ -365,15 +368,17 @@ impl Context {
             return Ok(Launch::Sent(0));
         }
         let number = place.map_or_else(|| self.next_place(), Ok)?;
-        let Ok(client) = scope
-            .parts
-            .transactions
-            .reserve_client_for(self.account, Owner::Branch(scope.key, number))
-        else {
+        let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
+        let sent = self.copy_hash(scope.parts, (target, uri), remote);
+        let owner = Owner::Branch(scope.key, number);
+        let Ok(client) = scope.parts.transactions.reserve_client_for(
+            self.account,
+            owner,
+            sent.key(&scope.parts.shared.hasher, self.attempts(sent)),
+        ) else {
             scope.parts.metrics.refused_full.increment();
             return Err(Failure::Overloaded);
         };
-        let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
         let asked = (request.method().as_bytes(), uri);
         gateway_credentials::prepare(self.policy.as_deref_mut(), scope.parts, asked);
         let policy = self.policy.as_deref();
@@ -387,6 +392,7 @@ impl Context {
         }
         if let Some(branch) = self.branches.get_mut(usize::from(number)) {
             branch.client = Some(client);
+            branch.copy = sent.short();
             branch.state = BranchState::Calling;
         }
         if self.is_invite {
@@ -395,6 +401,25 @@ impl Context {
             self.arm_other(scope, number);
         }
         Ok(Launch::Sent(number))
+    }
+
+    /// Identifies a copy of the request among those to all targets.
+    fn copy_hash(
+        &self,
+        parts: &WorkerParts<'_>,
+        target: (&Target, &[u8]),
+        remote: SocketAddr,
+    ) -> CopyHash {
+        let server = self.server.and_then(|it| parts.transactions.server_key(it));
+        // A context with branches has a server transaction.
+        let server = server.unwrap_or(TransactionKey(0));
+        CopyHash::new(&parts.shared.hasher, server, target, remote)
+    }
+
+    /// How often the same copy has been sent.
+    fn attempts(&self, copy: CopyHash) -> usize {
+        let is_same = |branch: &&Branch| branch.copy == copy.short();
+        self.branches.iter().filter(is_same).count()
     }
 
     const fn kind(&self) -> Kind {
@@ -451,6 +476,7 @@ impl Context {
         let place = self.next_place()?;
         self.branches.push(Branch {
             client: None,
+            copy: 0,
             deadline: None,
             timer_c: Time::default(),
             early_target: 0,

@@ -1,12 +1,14 @@
 //! How a request and its responses change the dialog that they belong to: a 2xx makes new remote targets known
 //! (RFC 3261 section 12.2), and a BYE ends the dialog.
 
+use super::Proxy;
 use super::calls::{AnsweredBye, Calls};
 use super::context::{Context, ContextScope};
 use super::identity_headers::Trust;
 use super::keys::Keys;
 use crate::WorkerParts;
 use crate::routing::proof;
+use crate::routing::record_route;
 use crate::routing::refreshed::Refresh;
 use crate::routing::route::{Routing, tags};
 use sip_dialog::DialogId;
@@ -87,6 +89,9 @@ impl InDialog {
         let contact = || proof::contact_hash(request, hasher);
         let keys = Keys::of(request, proven.call, hasher);
         let contact = if refreshes { contact() } else { 0 };
+        if proven.is_call {
+            calls.look_for(parts, (keys, proven.call), request);
+        }
         calls.requested(parts, keys, request);
         Some(Self {
             keys,
@@ -96,6 +101,24 @@ impl InDialog {
             expires_soon: proven.expires_soon,
             trust: calls.trust(keys, &parts.settings.policy),
         })
+    }
+}
+
+impl Proxy {
+    /// Updates the dialog of a request whose context is gone after a response to it was forwarded. The response has proven which request it
+    /// answers, with its `CSeq` number and both tags. Only a request that the dialog has not seen yet counts: the sender of a response could
+    /// otherwise prolong a call for ever by repeating one.
+    pub(super) fn note_unknown(&mut self, parts: &mut WorkerParts<'_>, response: &Message<'_>) {
+        let method = response.method();
+        let Some(call) = record_route::call_of(response, parts.view()) else {
+            return;
+        };
+        if method == Method::Invite && matches!(response.status(), 200..300) {
+            let keys = Keys::of(response, call, &parts.shared.hasher);
+            if self.calls.is_news(keys, response) {
+                self.calls.refreshed(parts, keys, None, response);
+            }
+        }
     }
 }
 

@@ -12,6 +12,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// Whether one of them is this key.
+    pub(super) const fn has(self, key: u64) -> bool {
+        self.of_sender == key || self.of_receiver == key
+    }
+
     /// The keys of a request inside the dialog of this call.
     pub(super) fn of(request: &Message<'_>, call: u32, hasher: &KeyHasher) -> Self {
         let call_id = request.call_id().unwrap_or_default();

@@ -4,6 +4,7 @@
 //! Each proxied request has a response context. The context owns the server transaction and the client transactions of
 //! the request, and its branches put questions to the control plane.
 
+mod adoption;
 mod call_events;
 mod call_policy;
 mod calls;
@@ -20,6 +21,7 @@ mod gateways;
 mod hang_up;
 mod identity_headers;
 mod keys;
+mod lost_invite;
 mod operator;
 mod overdue;
 mod places;
@@ -37,15 +39,17 @@ mod waiting;
 use crate::metrics::DropReason;
 use crate::own_response::{Origin, Refusal, respond, send_trying};
 use crate::owner::{BranchId, ContextId, Owner, ResponseId};
+use crate::routing::breadth;
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
 use crate::routing::refreshed::{Refreshed, RefreshedStats};
+use crate::routing::return_path::{self, Forwarded};
 use crate::routing::route::{self, RouteSet, Routing};
 use crate::routing::target::{Target, Way};
-use crate::routing::{breadth, loop_detection};
 use crate::{Description, NameServersFailed, NotDescribed, Settings, WorkerParts};
 pub(crate) use call_policy::CallPolicy;
 pub use call_policy::Onward;
+pub(crate) use calls::key_of;
 use calls::{Accepted, Calls};
 use context::{BranchState, Context, ContextScope};
 pub(crate) use cursor::retry_after;
@@ -57,6 +61,7 @@ pub(crate) use gateways::{GatewayRoute, request_uri_at};
 pub use hang_up::HungUp;
 use identity_headers::Party;
 use keys::Keys;
+use lost_invite::Allowance;
 use recount::Recount;
 use sip_dialog::{DialogId, DialogStats, Ended};
 use sip_message::{Message, Method};
@@ -126,11 +131,15 @@ impl<'c, 'm> Inbound<'c, 'm> {
 #[derive(Debug)]
 pub struct Proxy {
     contexts: Contexts,
+    /// When the process started.
+    since: Time,
     wheel: TimerWheel<Deadline>,
     stats: ProxyStats,
     unacknowledged: Unacknowledged,
     refreshed: Refreshed,
     calls: Calls,
+    /// How many copies of CANCELs and ACKs may be sent to the targets of lost INVITEs.
+    allowance: Allowance,
     /// `None`: all live calls count towards the limits that apply now.
     recount: Option<Recount>,
     /// Reused buffer for the text of patches.
@@ -142,11 +151,13 @@ impl Proxy {
     pub fn new(now: Time) -> Self {
         Self {
             contexts: Contexts::new(),
+            since: now,
             wheel: TimerWheel::new(now),
             stats: ProxyStats::default(),
             unacknowledged: Unacknowledged::default(),
             refreshed: Refreshed::default(),
             calls: Calls::new(now),
+            allowance: Allowance::default(),
             recount: None,
             scratch: Vec::new(),
         }
@@ -202,7 +213,7 @@ impl Proxy {
         let begun = if is_stateless {
             Ok(DialogId::NONE)
         } else {
-            self.calls.begin(parts, inbound, account, routing)
+            self.calls.begin(parts, inbound, (server, account), routing)
         };
         let Ok(call) = begun else {
             self.release_slot(parts, key, account);
@@ -213,7 +224,8 @@ impl Proxy {
         }
         let owner = Owner::Context(key);
         parts.transactions.set_server_owner(server, owner);
-        let targets = in_order(targets, parts.settings);
+        let forwarded = forwarded(parts.settings, routing, (&targets, policy.as_deref()));
+        let targets = (in_order(targets, parts.settings), forwarded);
         let held = (Some(server), account);
         let mut context = self.create(parts, inbound, held, routing, targets);
         context.policy = policy;
@@ -252,6 +264,9 @@ impl Proxy {
         self.unacknowledged.acknowledged(ack);
         if let Some(dialog) = routing.dialog {
             let keys = Keys::of(ack, dialog.call, &parts.shared.hasher);
+            if dialog.is_call {
+                self.calls.look_for(parts, (keys, dialog.call), ack);
+            }
             self.calls.acknowledged(keys);
         }
         let routes = RouteSet::new(routing, ack, &parts.settings.listeners);
@@ -293,7 +308,8 @@ impl Proxy {
         };
         let key = self.contexts.reserve();
         let held = (None, account);
-        let context = self.create(parts, inbound, held, routing, vec![target]);
+        let targets = (vec![target], Forwarded::default());
+        let context = self.create(parts, inbound, held, routing, targets);
         self.begin(parts, key, context, inbound.request);
     }
 
@@ -398,8 +414,8 @@ impl Proxy {
         }
     }
 
-    /// Handles a response that matches no client transaction. It is forwarded if its request had none, or if it is a 2xx to
-    /// one of our INVITEs whose context is gone. Any other response is dropped and counted.
+    /// Handles a response that matches no client transaction. It is forwarded if its request had none, or if it proves that a node with our
+    /// secret forwarded its request. Any other response is dropped and counted.
     pub fn receive_stray(
         &mut self,
         parts: &mut WorkerParts<'_>,
@@ -407,7 +423,22 @@ impl Proxy {
         from: IpAddr,
     ) {
         if !stateless::receive(parts, response, from) {
-            upstream::receive_stray(parts, response, from);
+            self.receive_unknown(parts, response, from);
+        }
+    }
+
+    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Only the 2xx is
+    /// forwarded.
+    pub fn receive_absorbed(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) {
+        if upstream::is_acceptance(response) {
+            self.receive_unknown(parts, response, from);
+        } else {
+            parts.metrics.dropped(DropReason::StrayResponse);
         }
     }
 
@@ -571,7 +602,39 @@ impl Proxy {
         state: &[u8],
         is_home: impl FnOnce(&[u8]) -> bool,
     ) -> bool {
-        self.calls.restore(parts, state, is_home)
+        self.calls.restore(parts, state, is_home).is_some()
+    }
+
+    /// Installs a dialog that another node has recorded, if `is_home` accepts its Call-ID.
+    pub(crate) fn adopt(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        state: &[u8],
+        is_home: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        self.calls.adopt(parts, state, is_home)
+    }
+
+    /// Reports the dialog of a request to the control plane if it is not here. Returns whether it has just been reported.
+    pub(crate) fn look_for(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        request: &Message<'_>,
+        call: u32,
+    ) -> bool {
+        let keys = Keys::of(request, call, &parts.shared.hasher);
+        self.calls.look_for(parts, (keys, call), request)
+    }
+
+    /// Drops a dialog that another node has adopted.
+    pub(crate) fn disown(&mut self, parts: &mut WorkerParts<'_>, id: u128, key: u64) -> bool {
+        self.calls.disown(parts, id, key)
+    }
+
+    /// Whether this process has run for longer than a request lasts.
+    fn has_run_for_long(&self, parts: &WorkerParts<'_>) -> bool {
+        let longest = parts.settings.proxy.timer_c + parts.settings.timers.t1 * 128;
+        parts.now.saturating_since(self.since) > longest
     }
 
     /// Returns when to call `expire` next.
@@ -646,7 +709,7 @@ impl Proxy {
         }: Inbound<'_, '_>,
         (server, account): (Option<ServerId>, Account),
         routing: &Routing,
-        targets: Vec<Target>,
+        (targets, forwarded): (Vec<Target>, Forwarded),
     ) -> Box<Context> {
         self.stats.created += 1;
         self.stats.live += 1;
@@ -662,10 +725,11 @@ impl Proxy {
             request: None,
             routes: RouteSet::new(routing, request, &parts.settings.listeners),
             dialog: dialog.map_or(Relation::Creates(DialogId::NONE), Relation::Inside),
-            suffix: loop_detection::suffix(
+            suffix: return_path::suffix(
                 &parts.shared.hasher,
                 request,
                 source.remote,
+                forwarded,
                 &mut self.scratch,
             ),
             breadth: breadth::incoming(request),
@@ -812,6 +876,21 @@ impl Proxy {
             };
             self.calls.answered(parts, call, accepted);
         }
+    }
+}
+
+/// What the branches of a request say about it. A challenge of a gateway in the middle of a dialog is not for the caller.
+fn forwarded(
+    settings: &Settings,
+    routing: &Routing,
+    (targets, policy): (&[Target], Option<&CallPolicy>),
+) -> Forwarded {
+    let is_inside = routing.in_our_dialog();
+    let leads_on = policy.is_some_and(|it| it.route.is_some() || it.diversions.is_some());
+    let may_be_challenged = is_inside && settings.policy.gateways.have_credentials();
+    Forwarded {
+        is_sole: targets.len() == 1 && !leads_on && !may_be_challenged,
+        is_inside,
     }
 }
 

@@ -1,50 +1,122 @@
-//! 2xx responses to an INVITE whose response context is gone: retransmissions by the callee until the ACK arrives, and
-//! calls that were in progress when this node restarted.
+//! Responses whose response context is gone: retransmissions of a 2xx by the callee until the ACK arrives, and responses to requests that were
+//! in progress when this node restarted, or another node of the same secret died. Their Via chain leads them upstream.
 
+use super::Proxy;
 use super::identity_headers::{Party, remove_untrusted};
 use super::session_timer;
 use crate::WorkerParts;
-use crate::metrics::DropReason;
+use crate::metrics::{DropReason, Takeover};
 use crate::routing::listener::{ListenerCriteria, flow_to, protocol_of};
-use crate::routing::loop_detection::{is_proven, response_address};
 use crate::routing::record_route::{self, Recorded};
+use crate::routing::return_path::{self, Forwarded, accepts_connections, response_address};
 use sip_message::{HeaderName, Message, Method, Patch, Via};
 use sip_transaction::{Branch, ServerId};
-use sip_transport::{Flow, ListenerId, Protocol};
+use sip_transport::{Flow, Listener, ListenerId, Protocol};
 use std::net::IpAddr;
 
-/// Handles a response that has no client transaction. Section 16.7 has it forwarded statelessly. RFC 6026 section 8.9
-/// has it dropped, so that no attacker can make a proxy send for it. A 2xx that proves that we forwarded its INVITE,
-/// and from where, does no such harm, and may answer a call that outlived a restart. So it is forwarded. All others are
-/// dropped.
-pub(super) fn receive_stray(parts: &mut WorkerParts<'_>, response: &Message<'_>, from: IpAddr) {
-    let mut vias = response.values(HeaderName::Via).map(Via::parse);
-    let branch = vias
-        .next()
-        .flatten()
-        .and_then(|via| Branch::parse(via.branch()?));
-    let upstream = vias.next().flatten();
-    let is_success = matches!(response.status(), 200..300) && response.method() == Method::Invite;
-    let (Some(branch), Some(upstream), true) = (branch, upstream, is_success) else {
-        return parts.metrics.dropped(DropReason::StrayResponse);
-    };
-    let hasher = &parts.shared.hasher;
-    let call_id = response.call_id().unwrap_or_default();
-    if branch.is_genuine(hasher, call_id) && is_proven(hasher, response, branch.suffix(), &upstream)
-    {
-        forward_statelessly(parts, response, Party::At(from));
-    } else {
-        parts.metrics.dropped(DropReason::ForgedResponse);
+impl Proxy {
+    /// Handles a response that has no client transaction and whose request had one. Section 16.7 has it forwarded statelessly. RFC 6026
+    /// section 8.9 has it dropped, so that no attacker can make a proxy send for it. A response that proves that a node with our secret
+    /// forwarded its request, and from where, does no such harm, and may be for a call that outlived its node. So it is forwarded, unless it
+    /// could end a request that another copy still serves.
+    pub(super) fn receive_unknown(
+        &mut self,
+        parts: &mut WorkerParts<'_>,
+        response: &Message<'_>,
+        from: IpAddr,
+    ) {
+        let mut vias = response.values(HeaderName::Via).map(Via::parse);
+        let (ours, upstream) = (vias.next().flatten(), vias.next().flatten());
+        let branch = ours.and_then(|via| Branch::parse(via.branch()?));
+        let (Some(ours), Some(branch), Some(upstream)) = (ours, branch, upstream) else {
+            return parts.metrics.dropped(DropReason::StrayResponse);
+        };
+        let hasher = &parts.shared.hasher;
+        let is_genuine = branch.is_genuine(hasher, response.call_id().unwrap_or_default());
+        let read = || return_path::read(hasher, response, branch.suffix(), &upstream);
+        let Some(forwarded) = is_genuine.then(read).flatten() else {
+            return parts.metrics.dropped(DropReason::ForgedResponse);
+        };
+        let may_pass = is_acceptance(response)
+            || (may_pass(response, forwarded) && !self.has_ended_here(parts, (&ours, &branch)));
+        if !may_pass {
+            return parts.metrics.dropped(DropReason::StrayResponse);
+        }
+        let popped = pop(parts, response, Party::At(from));
+        let is_known =
+            Message::parse(&popped.bytes).is_ok_and(|message| server_of(parts, &message).is_some());
+        if is_acceptance(response) {
+            send_upstream(parts, &popped);
+        } else if is_known {
+            // Its context has given up this copy, or answers for all of them.
+            return parts.metrics.dropped(DropReason::StrayResponse);
+        } else {
+            send_by_via(parts, &popped);
+        }
+        parts.metrics.took_over(Takeover::Response);
+        if forwarded.is_inside {
+            self.note_unknown(parts, response);
+        }
     }
 }
 
-/// Sends a 2xx upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
-/// below ours (section 18.2.2). Returns the server transaction and our Record-Route value, if there are both.
-pub(super) fn forward_statelessly(
-    parts: &mut WorkerParts<'_>,
-    response: &Message<'_>,
-    from: Party,
-) -> Option<(ServerId, Recorded)> {
+impl Proxy {
+    /// Whether the context of a response has ended in this process, and not with another one: the transaction is remembered, or this server
+    /// wrote the Via, and has run for longer than a request lasts.
+    fn has_ended_here(&self, parts: &WorkerParts<'_>, (ours, branch): (&Via<'_>, &Branch)) -> bool {
+        if parts.transactions.client_has_ended(branch) {
+            return true;
+        }
+        let listeners = &parts.settings.listeners;
+        let is_own = |it: &Listener| it.advertised.as_bytes() == ours.sent_by;
+        self.has_run_for_long(parts) && listeners.iter().any(is_own)
+    }
+}
+
+/// Whether a response is a 2xx to an INVITE. Each of them reaches the caller (RFC 6026).
+pub(super) fn is_acceptance(response: &Message<'_>) -> bool {
+    matches!(response.status(), 200..300) && response.method() == Method::Invite
+}
+
+/// Whether a response may go upstream without a context. A failure of one copy is no failure of the request if there were others, or would have
+/// been. The caller then waits for those, or gives up.
+///
+/// Over UDP, the sender of another request than INVITE retransmits it until it has the response. The copy of that has the same branch, its
+/// response finds a context, and the context updates the dialog. So there is nothing to gain from a response without one.
+fn may_pass(response: &Message<'_>, forwarded: Forwarded) -> bool {
+    let method = response.method();
+    match response.status() {
+        ..=100 => false,
+        _ if !matches!(method, Method::Invite | Method::Cancel) && is_repeated(response) => false,
+        // A provisional response to another request would only be forwarded in vain (RFC 4320 section 4.1).
+        ..200 => method == Method::Invite,
+        200..300 => true,
+        // The forwarded CANCEL has one answer for each copy.
+        _ if method == Method::Cancel => true,
+        // They are about a hop, and mean something else to the caller: RFC 3261 section 16.7 step 6, RFC 5626 section 7, RFC 4320 section 4.2.
+        503 | 430 => false,
+        408 if method != Method::Invite => false,
+        600.. => true,
+        _ => forwarded.is_sole,
+    }
+}
+
+/// Whether each hop upstream is over UDP, so that the request of the response is retransmitted.
+fn is_repeated(response: &Message<'_>) -> bool {
+    let is_datagram = |via: Via<'_>| protocol_of(via.transport) == Some(Protocol::Udp);
+    let mut upstream = response.values(HeaderName::Via).skip(1).map(Via::parse);
+    upstream.all(|via| via.is_some_and(is_datagram))
+}
+
+/// A response without our Via.
+struct Popped {
+    bytes: Vec<u8>,
+    /// Our Record-Route value, if it got the caller's proof.
+    recorded: Option<Recorded>,
+}
+
+/// Removes our Via, and writes the caller's proof into our Record-Route.
+fn pop(parts: &WorkerParts<'_>, response: &Message<'_>, from: Party) -> Popped {
     let mut patch = Patch::new(response);
     patch.remove_first_values(HeaderName::Via, 1);
     // The caller may be on a stream, which needs Content-Length.
@@ -56,49 +128,81 @@ pub(super) fn forward_statelessly(
     let to = to.map_or(IpAddr::from([0; 4]), |to| to.ip());
     let trusted = &parts.settings.proxy.trusted_peers;
     remove_untrusted(&mut patch, response, trusted, from, Party::At(to));
-    let mut popped = Vec::new();
-    patch.write(&mut popped);
-    let Ok(message) = Message::parse(&popped) else {
-        parts.metrics.dropped(DropReason::StrayResponse);
-        return None;
-    };
-    // Without our Via, the response names the transaction that its INVITE arrived in.
-    let key = parts.shared.hasher.server_transaction(&message);
-    if let Some(server) = key.and_then(|key| parts.transactions.find_server(key)) {
-        let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped);
+    let mut bytes = Vec::new();
+    patch.write(&mut bytes);
+    Popped { bytes, recorded }
+}
+
+/// The server transaction of the request. Without our Via, the response names it.
+fn server_of(parts: &WorkerParts<'_>, popped: &Message<'_>) -> Option<ServerId> {
+    let key = parts.shared.hasher.server_transaction(popped)?;
+    parts.transactions.find_server(key)
+}
+
+/// Sends a 2xx to an INVITE upstream: through the server transaction of the INVITE while that exists, else to the address in the Via
+/// below ours (section 18.2.2). Returns the server transaction and our Record-Route value, if there are both.
+pub(super) fn forward_statelessly(
+    parts: &mut WorkerParts<'_>,
+    response: &Message<'_>,
+    from: Party,
+) -> Option<(ServerId, Recorded)> {
+    let popped = pop(parts, response, from);
+    let server = send_upstream(parts, &popped)?;
+    popped.recorded.map(|recorded| (server, recorded))
+}
+
+/// Returns the server transaction that has sent the response.
+fn send_upstream(parts: &mut WorkerParts<'_>, popped: &Popped) -> Option<ServerId> {
+    let message = Message::parse(&popped.bytes).ok()?;
+    if let Some(server) = server_of(parts, &message) {
+        let write = |into: &mut Vec<u8>| into.extend_from_slice(&popped.bytes);
+        let status = message.status();
         if parts
             .transactions
-            .respond(parts.now, server, message.status(), parts.output, write)
+            .respond(parts.now, server, status, parts.output, write)
             .is_some()
         {
-            parts
-                .metrics
-                .sent(message.method().label_index(), message.status());
-            return recorded.map(|recorded| (server, recorded));
+            parts.metrics.sent(message.method().label_index(), status);
+            return Some(server);
         }
     }
+    send_by_via(parts, popped);
+    None
+}
+
+/// Sends a response to the address in its topmost Via.
+fn send_by_via(parts: &mut WorkerParts<'_>, popped: &Popped) {
+    let Ok(message) = Message::parse(&popped.bytes) else {
+        return parts.metrics.dropped(DropReason::StrayResponse);
+    };
     match message.top_via().and_then(|via| flow_back(parts, &via)) {
         Some(flow) => {
             parts
                 .output
-                .send(flow, |into| into.extend_from_slice(&popped));
+                .send(flow, |into| into.extend_from_slice(&popped.bytes));
             parts
                 .metrics
                 .sent(message.method().label_index(), message.status());
         }
         None => parts.metrics.dropped(DropReason::StrayResponse),
     }
-    None
 }
 
-/// Returns the flow that a Via leads to. A connection cannot be found without the transaction that knows it.
+/// Returns the flow that a Via leads to. Without the transaction that knows the connection, a stream is found by its address, or opened, unless
+/// the sender is behind NAT (section 18.2.2). Browsers accept no connections.
 fn flow_back(parts: &WorkerParts<'_>, via: &Via<'_>) -> Option<Flow> {
-    let protocol = protocol_of(via.transport).filter(|protocol| *protocol == Protocol::Udp)?;
+    let protocol = protocol_of(via.transport)?;
+    let leads_back = match protocol {
+        Protocol::Udp => true,
+        Protocol::Tcp | Protocol::Tls => accepts_connections(via),
+        Protocol::Ws | Protocol::Wss => false,
+    };
     let wanted = ListenerCriteria {
         target: None,
         recorded: None,
         incoming: ListenerId(0),
         protocol: Some(protocol),
     };
-    flow_to(&parts.settings.listeners, wanted, response_address(via)?)
+    let address = response_address(via).filter(|_| leads_back)?;
+    flow_to(&parts.settings.listeners, wanted, address)
 }

@@ -4,6 +4,7 @@
 //! Nothing here sends or waits. Functions read a [`View`](crate::View) and the table of refreshed targets, and the proxy above them acts.
 
 pub(crate) mod breadth;
+pub(crate) mod client_key;
 pub(crate) mod dead_targets;
 pub(crate) mod failure;
 pub(crate) use sip_transport::flow_token;
@@ -13,6 +14,7 @@ pub(crate) mod off_limits;
 pub(crate) mod proof;
 pub(crate) mod record_route;
 pub(crate) mod refreshed;
+pub(crate) mod return_path;
 pub(crate) mod route;
 pub(crate) mod stateless_branch;
 pub(crate) mod target;

@@ -199,6 +199,17 @@ pub(crate) fn answer(
     None
 }
 
+/// The number of the call that a response belongs to, from the topmost of our values that were written into its request.
+pub(crate) fn call_of(response: &Message<'_>, view: View<'_>) -> Option<u32> {
+    let call = Dialog {
+        call_id: response.call_id()?,
+        caller_tag: response.from()?.tag().unwrap_or_default(),
+        callee_tag: b"",
+    };
+    let mut values = response.values(HeaderName::RecordRoute);
+    values.find_map(|value| read(value, &call, view).map(|(.., proof)| proof.call))
+}
+
 /// Removes the proof from one of our values.
 fn conceal(patch: &mut Patch<'_, '_>, value: &[u8], call: &Dialog<'_>, view: View<'_>) {
     if let Some((text, ..)) = read(value, call, view) {

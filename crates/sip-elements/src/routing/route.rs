@@ -23,6 +23,8 @@ pub struct Routing {
     pub dialog: Option<Proven>,
     /// One of our Route values carries a proof that is not valid for this request, or no longer valid.
     pub is_unproven: bool,
+    /// The number of the call, if only the remote target is not the one of the proof, and no dialog here knows it. Another node may.
+    pub(crate) unknown_target: Option<u32>,
     /// The flow that the last of our Route values names: the only way to the other party.
     pub flow: Option<Flow>,
 }
@@ -196,6 +198,7 @@ fn verify(
     let target = proof::target_hash(written.unwrap_or_else(|| request.request_uri()), hasher);
     let is_first_target = target == proof.target && !proof.is_expired(view.now);
     if !is_first_target && !knows(proof.call, target) {
+        routing.unknown_target = Some(proof.call).filter(|_| proof.is_call);
         return;
     }
     routing.is_unproven = false;

@@ -13,7 +13,11 @@ fn ends(bench: &mut Bench) -> Vec<Change> {
     let records = bench.output.drain_records();
     let changes = records.filter_map(|record| match record {
         Record::Call(event) => Some(event.change),
-        Record::Notice(_) | Record::Dialog { .. } | Record::Dialogs(_) | Record::Traced(_) => None,
+        Record::Notice(_)
+        | Record::Dialog { .. }
+        | Record::Dialogs(_)
+        | Record::Traced(_)
+        | Record::Missed(_) => None,
     });
     let is_end = |change: &Change| matches!(change, Change::Ended(_));
     changes.filter(is_end).collect()

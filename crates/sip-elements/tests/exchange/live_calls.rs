@@ -2,6 +2,7 @@
 
 use crate::bench::{BOB, Bench, accept_at, only, recorded, request, settings, status};
 use sip_dialog::{CallEvent, Change, Ended};
+use sip_elements::metrics::Takeover;
 use sip_elements::{ControlMessage, Record, Settings};
 use sip_transport::{Counter, Node};
 use std::sync::Arc;
@@ -32,7 +33,9 @@ impl Bench {
         let stats = self.exchange.dialog_stats();
         assert_eq!(stats.created, stats.ended + stats.early + stats.confirmed);
         let ended = self.metrics.dialogs_ended.iter();
-        assert_eq!(stats.ended, ended.map(Counter::value).sum());
+        let ended: u64 = ended.map(Counter::value).sum();
+        let disowned = &self.metrics.takeovers[Takeover::DialogDisowned as usize];
+        assert_eq!(stats.ended, ended + disowned.value());
         assert_eq!(stats.created, self.metrics.dialogs_created.value());
         let (believed, counted) = self.exchange.held_bytes();
         assert_eq!(believed, counted);
@@ -47,9 +50,11 @@ impl Bench {
         let records = self.output.drain_records();
         let events = records.filter_map(|record| match record {
             Record::Call(event) => Some(event),
-            Record::Notice(_) | Record::Dialog { .. } | Record::Dialogs(_) | Record::Traced(_) => {
-                None
-            }
+            Record::Notice(_)
+            | Record::Dialog { .. }
+            | Record::Dialogs(_)
+            | Record::Traced(_)
+            | Record::Missed(_) => None,
         });
         events.collect()
     }

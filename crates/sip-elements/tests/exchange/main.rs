@@ -1,5 +1,6 @@
 //! The whole node, message by message: what a peer sees on the wire.
 
+mod adopted_calls;
 mod amplification;
 mod banned;
 mod behind_edge;
@@ -27,6 +28,7 @@ mod identity;
 mod itself;
 mod leniency;
 mod live_calls;
+mod lost_invites;
 mod operator;
 mod overload;
 mod parking;

@@ -255,3 +255,45 @@ fn the_home_of_a_state_and_no_other_worker_restores_it() {
     assert_eq!(Exchange::home_of_dialog(&state[1..], 5), None);
     assert_eq!(Exchange::home_of_dialog(b"", 5), None);
 }
+
+#[test]
+fn the_answer_to_a_session_refresh_before_the_restart_prolongs_the_dialog_once() {
+    let with_timers = || {
+        let mut settings = persistent();
+        settings.session_timers = Some(sip_dialog::SessionTimerSettings {
+            interval: Duration::from_secs(600),
+            min_interval: Duration::from_secs(90),
+        });
+        settings
+    };
+    let mut bench = crate::live_calls::node_with(with_timers());
+    let mut saved = Saved::new();
+    let (_, answered) = acknowledged_call(&mut bench);
+    save(&mut bench, &mut saved);
+    bench.wait(Duration::from_secs(300));
+    let sent = bench.receive(ALICE, &from_alice(&answered, "INVITE", 2, ""));
+    let (_, forwarded) = sent.into_iter().next_back().expect("a copy");
+
+    let mut bench = restarted(&bench, with_timers(), &saved);
+    let expires = |saved: &Saved, bench: &mut Bench| {
+        let mut saved = saved.clone();
+        save(bench, &mut saved);
+        saved.into_values().next().expect("a state")
+    };
+    let before = expires(&saved, &mut bench);
+    let answer = crate::bench::accept(&forwarded)
+        .replace("Contact: ", "Session-Expires: 600;refresher=uac\nContact: ");
+    let passed = only(bench.receive(BOB, &answer));
+    assert!(passed.starts_with("SIP/2.0 200 "), "{passed}");
+    let after = expires(&saved, &mut bench);
+    assert_ne!(before, after, "the dialog is prolonged, and saved");
+    bench.wait(Duration::from_secs(100));
+    only(bench.receive(BOB, &answer));
+    assert_eq!(
+        bench.output.drain_records().count(),
+        0,
+        "a repetition prolongs nothing"
+    );
+    let forged = answer.replace("CSeq: 2 ", "CSeq: 3 ");
+    assert_eq!(bench.receive(BOB, &forged), []);
+}

@@ -43,9 +43,11 @@ impl Bench {
         let records = self.output.drain_records();
         let copies = records.filter_map(|record| match record {
             Record::Traced(traced) => Some(traced),
-            Record::Notice(_) | Record::Call(_) | Record::Dialog { .. } | Record::Dialogs(_) => {
-                None
-            }
+            Record::Notice(_)
+            | Record::Call(_)
+            | Record::Dialog { .. }
+            | Record::Missed(_)
+            | Record::Dialogs(_) => None,
         });
         copies.collect()
     }

@@ -1,6 +1,6 @@
 //! Responses that arrive when the response context is gone.
 
-use crate::wire::{ALICE, BOB, Sent, US, Wire, invite, settings, target, udp};
+use crate::wire::{ALICE, BOB, Sent, US, Wire, ack_of_refusal, invite, settings, target, udp};
 use sip_elements::metrics::DropReason;
 use std::time::Duration;
 
@@ -85,8 +85,10 @@ fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
         ),
         ("not our seal", change(&branch, &unsealed), forged),
         ("not our branch", change(&branch, "z9hG4bKabcdef"), stray),
-        ("a refusal", change("200 OK", "486 Busy Here"), stray),
-        ("of another method", change("1 INVITE", "1 INFO"), stray),
+        ("a 100", change("200 OK", "100 Trying"), stray),
+        ("of another method", change("1 INVITE", "1 INFO"), forged),
+        ("of another request", change("1 INVITE", "2 INVITE"), forged),
+        ("of another caller", change("tag=a1", "tag=a2"), forged),
     ];
     for (name, response, reason) in rows {
         assert_ne!(response, answer, "{name}");
@@ -96,6 +98,23 @@ fn what_is_not_the_answer_to_a_call_of_ours_is_dropped() {
         assert_eq!(restarted.dropped(reason), 1, "{name}");
         restarted.finish();
     }
+}
+
+#[test]
+fn a_failure_of_a_request_that_has_ended_here_is_dropped() {
+    let mut wire = Wire::new(vec![target(BOB, 1000)]);
+    wire.receive(ALICE, &invite());
+    wire.expect(ALICE, "SIP/2.0 100");
+    let sent = wire.expect(BOB, "INVITE");
+    wire.receive(BOB, &sent.reply("486 Busy Here"));
+    wire.expect(BOB, "ACK");
+    let refusal = wire.expect(ALICE, "SIP/2.0 486");
+    wire.receive(ALICE, &ack_of_refusal(&refusal));
+    wire.pass(Duration::from_secs(60));
+    wire.receive(BOB, &sent.reply("603 Decline"));
+    wire.expect_nothing();
+    assert_eq!(wire.dropped(DropReason::StrayResponse), 1);
+    wire.finish();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! of the wire: what a phone sends, and what the proxy must send, in order. When a test ends, all contexts and
 //! transactions are gone.
 
+mod another_node;
 mod any_order;
 mod breadth;
 mod cancel;

@@ -301,7 +301,10 @@ impl Wire {
                     ResponseMatch::Told(event) => {
                         proxy.receive_response(parts, event, &message, flow.remote.ip());
                     }
-                    ResponseMatch::Absorbed | ResponseMatch::Stray => {
+                    ResponseMatch::Absorbed => {
+                        proxy.receive_absorbed(parts, &message, flow.remote.ip());
+                    }
+                    ResponseMatch::Stray => {
                         proxy.receive_stray(parts, &message, flow.remote.ip());
                     }
                     ResponseMatch::Forged => parts.metrics.dropped(DropReason::ForgedResponse),

@@ -1,5 +1,6 @@
 //! The rules that hold in every world, one file for each.
 mod answered;
+mod answered_once;
 mod bounded;
 mod conservation;
 mod described;
@@ -16,9 +17,11 @@ mod records;
 mod relayed;
 mod responses_return;
 mod restored;
+mod rings_once;
 mod sessions;
 
 pub use answered::Answered;
+pub use answered_once::AnsweredOnce;
 pub use bounded::Bounded;
 pub use conservation::Conservation;
 pub use described::Described;
@@ -35,11 +38,26 @@ pub use records::Records;
 pub use relayed::Relayed;
 pub use responses_return::ResponsesReturn;
 pub use restored::Restored;
+pub use rings_once::RingsOnce;
 pub use sessions::Sessions;
 
 use crate::observe::Invariant;
 
-/// All invariants.
+/// The invariants of a world whose machine is one of a fleet: whenever it fails, another one with the same secret and the same bindings takes its
+/// place, without its transactions. There is one phone for each subscriber, and none gives up a call that it places.
+pub fn of_a_fleet() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::<AnsweredOnce>::default(),
+        Box::<Bounded>::default(),
+        Box::<Conservation>::default(),
+        Box::<HeldBytes>::default(),
+        Box::<NoForeignIdentity>::default(),
+        Box::<NoOpenRelay>::default(),
+        Box::<RingsOnce>::default(),
+    ]
+}
+
+/// All invariants that hold in every world.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<Answered>::default(),

@@ -55,6 +55,17 @@ impl DialogStore {
         self.rows.values().map(|(state, _)| &**state)
     }
 
+    /// The latest states of all dialogs, saved or not.
+    pub fn latest(&self) -> impl Iterator<Item = &[u8]> {
+        let saved = self
+            .rows
+            .iter()
+            .filter(|(id, _)| !self.unsaved.contains_key(id));
+        let unsaved = self.unsaved.values().flatten();
+        let rows = saved.map(|(_, row)| row).chain(unsaved);
+        rows.map(|(state, _)| &**state)
+    }
+
     /// The dialogs on the disk.
     pub fn saved(&self) -> Vec<SavedDialog> {
         let rows = self.rows.iter();

@@ -10,8 +10,9 @@ use sip_elements::metrics::WorkerMetrics;
 use sip_elements::routing::NextHop;
 use sip_elements::{
     ChallengedMethods, ControlMessage, DeadTargets, Description, DialogSettings, Exchange,
-    ExchangeOptions, Foreign, NameServersFailed, NotDescribed, ProxySettings, Question, Record,
-    RegistrarSettings, SessionDescriptions, Settings, Shared, StoreFailed, TableLimits,
+    ExchangeOptions, Foreign, MissedDialog, NameServersFailed, NotDescribed, ProxySettings,
+    Question, Record, RegistrarSettings, SessionDescriptions, Settings, Shared, StoreFailed,
+    TableLimits,
 };
 use sip_message::digest::{Algorithm, ha1_md5, ha1_sha256};
 use sip_message::{KeyHasher, Message, Method};
@@ -98,7 +99,7 @@ pub struct ExchangeMachine {
     /// The settings of its workers.
     pub settings: Arc<Settings>,
     /// Survives a crash, like the disk.
-    hasher: KeyHasher,
+    pub hasher: KeyHasher,
     /// The saved bindings, which survive a crash.
     pub disk: Disk,
     /// The saved dialogs, which survive a crash.
@@ -109,6 +110,10 @@ pub struct ExchangeMachine {
     pub shared: Arc<Shared>,
     /// When the next reload changes the limits.
     reload: Time,
+    /// Whether another node of a fleet takes its place when it fails: one that shares the bindings and the store of dialogs.
+    is_of_fleet: bool,
+    /// The dialogs that requests came for and that were not there.
+    missed: Vec<MissedDialog>,
 }
 
 impl ExchangeMachine {
@@ -125,6 +130,36 @@ impl ExchangeMachine {
             writes: VecDeque::new(),
             shared,
             reload: Time::default(),
+            is_of_fleet: false,
+            missed: Vec::new(),
+        }
+    }
+
+    /// A machine of a fleet. Whenever it fails, another one boots in its place.
+    pub fn of_a_fleet(plan: &HostPlan) -> Self {
+        let mut machine = Self::new(plan);
+        machine.is_of_fleet = true;
+        let mut settings = (*machine.settings).clone();
+        settings.dialogs.adopts = true;
+        machine.settings = Arc::new(settings);
+        machine
+    }
+
+    /// Gives the dialogs that were missed to their workers, from the store.
+    fn bring_missed(&mut self, orders: &mut Vec<(usize, ControlMessage)>) {
+        for missed in std::mem::take(&mut self.missed) {
+            let is_it = |state: &&[u8]| {
+                let key = Exchange::key_of_dialog(state, &self.hasher);
+                key.is_some_and(|key| missed.keys.contains(&key))
+            };
+            if let Some(state) = self.dialogs.latest().find(is_it) {
+                let home = Exchange::home_of_dialog(state, self.plan.workers);
+                let state = state.into();
+                orders.push((
+                    usize::from(home.unwrap_or(0)),
+                    ControlMessage::Adopt { state },
+                ));
+            }
         }
     }
 
@@ -291,7 +326,12 @@ impl Machine for ExchangeMachine {
 
     fn boot(&mut self, now: Time, key: [u8; 32]) -> Vec<Exchange> {
         let mut dice = Dice::from_key(key);
-        self.shared = Arc::new(shared(&self.plan, self.hasher, &mut dice));
+        let mut secrets = if self.is_of_fleet {
+            Dice::new(self.plan.index as u64, "secrets of the fleet")
+        } else {
+            dice.fork("secrets")
+        };
+        self.shared = Arc::new(shared(&self.plan, self.hasher, &mut secrets));
         self.settings = Arc::new(Settings {
             policy: policy(1, None),
             ..(*self.settings).clone()
@@ -317,7 +357,8 @@ impl Machine for ExchangeMachine {
             })
         };
         let mut workers: Vec<Exchange> = (0..self.plan.workers).map(worker).collect();
-        for state in self.dialogs.load(now) {
+        let restored = Some(&mut self.dialogs).filter(|_| !self.is_of_fleet);
+        for state in restored.into_iter().flat_map(|dialogs| dialogs.load(now)) {
             for exchange in &mut workers {
                 exchange.restore(now, state);
             }
@@ -326,6 +367,13 @@ impl Machine for ExchangeMachine {
     }
 
     fn crash(&mut self, now: Time) {
+        if self.is_of_fleet {
+            // Each change has reached the others.
+            let mut orders = Vec::new();
+            self.housekeeping(now, &mut orders);
+            self.write_what_is_due(now + self.plan.write_behind);
+            return self.missed.clear();
+        }
         self.write_what_is_due(now);
         self.writes.clear();
         self.dialogs.crash();
@@ -370,6 +418,7 @@ impl Machine for ExchangeMachine {
 
     fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlMessage)>) {
         self.reload(now, orders);
+        self.bring_missed(orders);
         self.write_what_is_due(now);
         self.dialogs.save(now, self.plan.save_interval);
         self.shared.locations.sweep(now);
@@ -396,6 +445,7 @@ impl Machine for ExchangeMachine {
         match record {
             Record::Call(event) => return Some(event),
             Record::Dialog { id, state, expires } => self.dialogs.change(id, state, expires),
+            Record::Missed(missed) => self.missed.push(missed),
             Record::Notice(_) | Record::Dialogs(_) | Record::Traced(_) => {}
         }
         None
@@ -574,6 +624,7 @@ fn settings(plan: &HostPlan) -> Settings {
             records: true,
             events: std::sync::Arc::new(true.into()),
             persist: true,
+            adopts: false,
         },
         limits: TableLimits {
             server_transactions: plan.most_transactions,

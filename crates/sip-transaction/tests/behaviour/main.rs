@@ -2,6 +2,7 @@
 
 mod cancel;
 mod invite;
+mod keys;
 mod lossy;
 mod non_invite;
 mod tables;

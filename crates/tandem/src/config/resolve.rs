@@ -137,6 +137,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 || configuration.log.calls != CallLines::None,
             events: Arc::default(),
             persist: configuration.saves_dialogs(),
+            adopts: false,
         },
         timers: TimerSettings {
             t1: timers.t1,

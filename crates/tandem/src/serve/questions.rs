@@ -96,6 +96,8 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                 self.copies.add(worker, traced);
                 Ok(())
             }
+            // Reported only if there is a store to ask.
+            Record::Missed(_) => Ok(()),
         }
     }
 }

@@ -2,6 +2,7 @@
 use super::section::{Metrics, Section, ServerMetric};
 use crate::metrics::Kind;
 use sip_dialog::Ended;
+use sip_elements::metrics::TAKEOVERS;
 use sip_transport::Time;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ const METRICS: &[ServerMetric] = &[
     )
     .labels(&["cause"])
     .details(
-        "Created = ended + live. `cause`: `caller` (BYE or CANCEL), `callee` (BYE), `refused`, `no_answer`, `no_ack`, `expired`, `operator`",
+        "Created = ended + live + disowned (`tandem_takeovers_total`). `cause`: `caller` (BYE or CANCEL), `callee` (BYE), `refused`, `no_answer`, `no_ack`, `expired`, `operator`",
     ),
     ServerMetric::counter(
         "tandem_dialogs_refused_total",
@@ -47,6 +48,25 @@ const METRICS: &[ServerMetric] = &[
         |server| server.running.sip(|worker| &worker.dialogs_refused),
     )
     .details("The table is full (`limits.dialogs`) or the source has used its share: the INVITE was answered 503. Or an INVITE had more than 16 further 2xx"),
+    ServerMetric::family(
+        "tandem_takeovers_total",
+        Kind::Counter,
+        "Steps taken for requests and dialogs of another process, by event",
+        |server, samples| {
+            for (place, event) in TAKEOVERS.iter().enumerate() {
+                let count = server.running.sip_at(|worker| &worker.takeovers, place);
+                samples.labelled(&[event], count)?;
+            }
+            Ok(())
+        },
+    )
+    .labels(&["event"])
+    .details(
+        "The process is another node with the same secret, or this one before it was restarted. `event`: `response` (forwarded by its Via chain), \
+         `cancel` and `ack` (forwarded to the targets of their INVITE), `limited` (not forwarded: more than 100 a second and worker), \
+         `dialog_missed` (a request of a dialog that is not here), `dialog_adopted`, `dialog_disowned` (dropped for another node), \
+         `bye_forgotten` (too many waited for their dialog)",
+    ),
     ServerMetric::gauge(
         "tandem_dialog_bytes",
         "Bytes of header fields that dialogs hold",
