@@ -48,7 +48,7 @@ impl Drop for Redis {
 
 fn place(name: &str, redis: u16) -> Place {
     Place::new(&format!(
-        "[fleet]\ninstance = \"{name}\"\n[location]\nstore = \"redis://127.0.0.1:{redis}\"\n"
+        "[auth]\nchallenge = []\n[fleet]\ninstance = \"{name}\"\n[location]\nstore = \"redis://127.0.0.1:{redis}\"\n"
     ))
 }
 

@@ -27,6 +27,7 @@ pub(super) struct Kind {
     pub(super) waits_for_store: bool,
     pub(super) most_bindings: usize,
     pub(super) queue_bytes: usize,
+    pub(super) sweep: Duration,
 }
 
 impl Default for Kind {
@@ -36,6 +37,7 @@ impl Default for Kind {
             waits_for_store: false,
             most_bindings: 100_000,
             queue_bytes: 1 << 20,
+            sweep: Duration::from_millis(20),
         }
     }
 }
@@ -44,6 +46,7 @@ impl Default for Kind {
 pub(super) struct Node {
     pub(super) fleet: Arc<FleetLocations>,
     pub(super) saved: Arc<AtomicU64>,
+    sweep: Duration,
     link: Option<JoinHandle<()>>,
     stamping: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
@@ -78,6 +81,7 @@ impl Node {
         Self {
             fleet,
             saved,
+            sweep: kind.sweep,
             link: None,
             stamping: None,
         }
@@ -101,7 +105,7 @@ impl Node {
             shown: "redis".to_owned(),
             prefix: "test".to_owned(),
             epoch: format!("{:?}", Instant::now()),
-            sweep: Duration::from_millis(20),
+            sweep: self.sweep,
             save_time: Duration::from_millis(500),
         };
         Link::new(Arc::clone(&self.fleet), options)

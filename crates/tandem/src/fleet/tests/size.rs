@@ -16,6 +16,7 @@ async fn a_million_bindings() {
     let kind = Kind {
         most_bindings: 2_000_000,
         queue_bytes: 64 << 20,
+        sweep: Duration::from_millis(500),
         ..Kind::default()
     };
     let before = resident();
@@ -53,9 +54,13 @@ async fn a_million_bindings() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement of ten seconds"]
 async fn the_lag_at_two_thousand_registrations_a_second() {
+    let kind = Kind {
+        sweep: Duration::from_millis(500),
+        ..Kind::default()
+    };
     let store = Store::start().await;
-    let a = Node::start("a", Kind::default(), &store).await;
-    let b = Node::start("b", Kind::default(), &store).await;
+    let a = Node::start("a", kind, &store).await;
+    let b = Node::start("b", kind, &store).await;
     let mut lags = Vec::new();
     let began = Instant::now();
     for second in 1..=10_u32 {
