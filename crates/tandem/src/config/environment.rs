@@ -90,9 +90,9 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Environment {
             .into_iter()
             .map(|(name, text)| (name.into(), text.into()));
         let (short, full) = INSTANCE;
-        let named = |(name, text): (String, String)| match name == short {
-            true => (full.to_owned(), text),
-            false => (name, text),
+        let named = |(name, text): (String, String)| {
+            let name = if name == short { full.to_owned() } else { name };
+            (name, text)
         };
         let variables = variables.map(named);
         Self(variables.filter(|(name, _)| is_for_keys(name)).collect())

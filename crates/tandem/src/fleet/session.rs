@@ -353,8 +353,7 @@ fn run_of(info: &str) -> String {
 fn string(value: Option<Value>) -> anyhow::Result<String> {
     match value {
         Some(Value::BulkString(bytes)) => Ok(String::from_utf8(bytes)?),
-        Some(Value::SimpleString(text)) => Ok(text),
-        Some(Value::VerbatimString { text, .. }) => Ok(text),
+        Some(Value::SimpleString(text) | Value::VerbatimString { text, .. }) => Ok(text),
         other => Err(unexpected("a string", other.as_ref())),
     }
 }

@@ -86,7 +86,8 @@ impl Server {
         let at_rest = Box::pin(at_rest::read(&control, &listeners, patience));
         let mut at_rest = at_rest.await?;
         let shared = Arc::new(at_rest.shared);
-        let locations = shared_locations::join(&control, &shared, &listeners).await?;
+        let joined = Box::pin(shared_locations::join(&control, &shared, &listeners));
+        let locations = joined.await?;
         let resolver = Resolver::new(
             &config::resolver_settings(&configuration),
             Reach::of(&listeners),

@@ -281,7 +281,7 @@ pub enum LocationStore {
     /// In memory; changes are saved to the database.
     Memory,
     /// In the memory of all nodes of a fleet, and in a Redis or Valkey server.
-    Redis(RedisUrl),
+    Redis(Box<RedisUrl>),
 }
 
 impl LocationStore {
@@ -298,7 +298,7 @@ impl LocationStore {
     pub fn shown(&self) -> Self {
         match self {
             Self::Memory => Self::Memory,
-            Self::Redis(url) => Self::Redis(url.shown()),
+            Self::Redis(url) => Self::Redis(Box::new(url.shown())),
         }
     }
 }
@@ -315,7 +315,7 @@ impl Setting for LocationStore {
                 is_secret: other.contains(['@', '?']),
                 ..Wrong::hint("write redis:// for a Valkey server, too")
             }),
-            _ => RedisUrl::read(value).map(Self::Redis),
+            _ => RedisUrl::read(value).map(|url| Self::Redis(Box::new(url))),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 fn resident() -> u64 {
     let process = procfs::process::Process::myself().expect("a process");
-    process.statm().expect("memory").resident * 4_096 >> 20
+    (process.statm().expect("memory").resident * 4_096) >> 20
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
