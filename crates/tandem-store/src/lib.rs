@@ -23,6 +23,7 @@ mod call_row;
 mod database;
 mod dialogs;
 mod error;
+pub mod fleet;
 mod import_plan;
 mod kamailio;
 mod locations;

@@ -22,6 +22,17 @@ pub(crate) trait Change {
     }
 }
 
+/// Whether the changes of a record go to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// They come from there, or there is none.
+    Never,
+    /// All but refreshes that hardly move the end of a binding.
+    IfOutdated,
+    /// All.
+    Always,
+}
+
 /// The bindings that have not expired, in the order they are tried.
 #[derive(Debug)]
 pub(crate) struct Contacts<'s> {
@@ -179,7 +190,7 @@ impl<'s> Contacts<'s> {
                 .all(|stored| !stored.fresh || packed_length(&stored.binding) <= MAX_BINDING)
     }
 
-    /// Packs the new version of the record. `announced` tells whether its changes go to the store at all.
+    /// Packs the new version of the record.
     ///
     /// A refresh only moves the end of a binding. It is announced when the end last announced leaves less than seven
     /// eighths of the binding's lifetime. So after a crash a phone stays reachable until its next refresh, unless it
@@ -190,16 +201,18 @@ impl<'s> Contacts<'s> {
         address: &[u8],
         user_agents: &UserAgents,
         now: u32,
-        announced: bool,
+        announced: Announced,
     ) -> Record {
-        let announce = announced
-            && (self.announce
-                || self
-                    .list
-                    .iter()
-                    .any(|stored| is_outdated(stored.saved_until, stored.binding.expires_at, now)));
-        if announce || !announced {
-            for stored in &mut self.list {
+        let is_outdated =
+            |stored: &Stored<'_>| is_outdated(stored.saved_until, stored.binding.expires_at, now);
+        let announce = match announced {
+            Announced::Never => false,
+            Announced::IfOutdated => self.announce || self.list.iter().any(is_outdated),
+            Announced::Always => true,
+        };
+        for stored in &mut self.list {
+            // A binding from the store is there. The others may have changes that are not.
+            if announce || (announced == Announced::Never && stored.fresh) {
                 stored.saved_until = stored.binding.expires_at;
             }
         }

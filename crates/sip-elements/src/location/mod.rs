@@ -8,6 +8,7 @@
 mod changes;
 mod contacts;
 mod key;
+mod merge;
 mod record;
 mod times;
 mod user_agents;
@@ -18,8 +19,10 @@ mod tests;
 pub(crate) use contacts::{Change, Contacts};
 pub(crate) use key::{AddressHasher, AddressKey, AddressMap, address_map, make_room};
 
+pub use merge::{Merge, Merged};
+
 use changes::PendingChanges;
-use contacts::is_outdated;
+use contacts::{Announced, is_outdated};
 use papaya::{Compute, Operation};
 use record::{MAX_BINDING, Record};
 use sip_transport::{ConnectionId, Flow, ListenerId, Time};
@@ -139,6 +142,8 @@ pub struct Locations {
     ended: AtomicU64,
     refused_full: AtomicU64,
     not_written: Striped,
+    /// Whether each refresh is announced.
+    announces_all: bool,
 }
 
 /// A counter that many workers increase at once. It has sixteen parts, selected by address of record, so that workers
@@ -190,7 +195,16 @@ impl Locations {
             ended: AtomicU64::new(0),
             refused_full: AtomicU64::new(0),
             not_written: Striped::default(),
+            announces_all: false,
         }
+    }
+
+    /// Announces every refresh, even if it hardly moves the expiry. Nodes that share their bindings need this: a refresh that another node
+    /// has not seen could otherwise look like a change that is newer than that node's.
+    #[must_use]
+    pub const fn announcing_all(mut self) -> Self {
+        self.announces_all = true;
+        self
     }
 
     /// Calls `visit` with each live binding of an address of record (`user@domain`, canonical), highest q first, newest
@@ -233,7 +247,7 @@ impl Locations {
             if binding.expires_at < before.expires_at {
                 self.note_end(Some(binding.expires_at));
             }
-            if is_outdated(before.saved_until, binding.expires_at, seconds) {
+            if self.announces_all || is_outdated(before.saved_until, binding.expires_at, seconds) {
                 record.times().note_saved(binding.expires_at);
                 self.pending.announce(address, now);
             } else {
@@ -283,6 +297,11 @@ impl Locations {
             if contacts.is_empty() {
                 return Operation::Remove;
             }
+            let announced = match (announced, self.announces_all) {
+                (false, _) => Announced::Never,
+                (true, false) => Announced::IfOutdated,
+                (true, true) => Announced::Always,
+            };
             Operation::Insert(contacts.pack(address, &self.user_agents, seconds, announced))
         });
         let (record, added, ended, announce) = match result {

@@ -102,7 +102,7 @@ fn write(event: &CallEvent) {
 }
 
 /// Bytes from the network as text without control characters of any kind. The log itself escapes quotes.
-pub(super) fn printable(bytes: &[u8]) -> String {
+pub(crate) fn printable(bytes: &[u8]) -> String {
     let is_control =
         |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
     text(bytes).replace(is_control, "\u{fffd}")

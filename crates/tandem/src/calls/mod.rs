@@ -14,7 +14,7 @@
 mod dispatch;
 pub mod events;
 pub(crate) mod line;
-mod log;
+pub(crate) mod log;
 pub mod publishing;
 pub(crate) mod queue;
 pub mod records;

@@ -5,11 +5,16 @@ use super::sections::{Balancer, Configuration};
 use super::values::Setting;
 use super::values::keyword::{Challengeable, Durability, Keyword};
 use sip_elements::ChallengedMethods;
+use std::time::Duration;
+
+/// The longest interval in which the nodes of a fleet exchange bindings. Of two changes of a binding within it, the order may be lost.
+const LONGEST_SHARED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reports invalid combinations of keys.
 pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     kamailio(configuration, document);
+    shared_locations(configuration, document);
     certificates(configuration, document);
     lifetimes(configuration, document);
     timers(configuration, document);
@@ -108,6 +113,33 @@ fn kamailio(configuration: &Configuration, document: &Document<'_>) {
                 format!("`{setting}`: not possible with `database.schema = \"kamailio\"`, which writes nothing to the database: {remedy}"),
             );
         }
+    }
+}
+
+/// What bindings that a fleet shares do not go with.
+fn shared_locations(configuration: &Configuration, document: &Document<'_>) {
+    let location = &configuration.location;
+    if location.store.redis().is_none() {
+        return;
+    }
+    if configuration.kamailio().is_some() {
+        document.report_at(
+            "location.store",
+            "`location.store = \"redis://…\"`: not possible with `database.schema = \"kamailio\"`: registrations at Kamailio are read \
+             into the memory of one server"
+                .to_owned(),
+        );
+    }
+    if location.save_interval > LONGEST_SHARED_INTERVAL {
+        document.report_at(
+            "location.save_interval",
+            format!(
+                "`location.save_interval = \"{}\"`: must be at most {} with `location.store = \"redis://…\"`: other nodes learn of a \
+                 registration after this time",
+                location.save_interval.to_prose(),
+                LONGEST_SHARED_INTERVAL.to_prose()
+            ),
+        );
     }
 }
 

@@ -15,6 +15,9 @@ const FILE: &str = "_FILE";
 /// The variable that names the configuration file (`--config`).
 const CONFIGURATION_FILE: &str = "TANDEM_CONFIG";
 
+/// Another name of a variable, which other parts of a fleet use, too.
+const INSTANCE: (&str, &str) = ("TANDEM_INSTANCE", "TANDEM_FLEET_INSTANCE");
+
 /// The protocols of a Service in Kubernetes.
 const PROTOCOLS: [&str; 3] = ["tcp", "udp", "sctp"];
 
@@ -86,6 +89,12 @@ impl<N: Into<String>, T: Into<String>> FromIterator<(N, T)> for Environment {
         let variables = variables
             .into_iter()
             .map(|(name, text)| (name.into(), text.into()));
+        let (short, full) = INSTANCE;
+        let named = |(name, text): (String, String)| {
+            let name = if name == short { full.to_owned() } else { name };
+            (name, text)
+        };
+        let variables = variables.map(named);
         Self(variables.filter(|(name, _)| is_for_keys(name)).collect())
     }
 }

@@ -10,6 +10,7 @@ use crate::calls::events::Hub;
 use crate::calls::publishing::PublishCounters;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
+use crate::fleet_store::FleetCounters;
 use crate::trace::Traces;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
@@ -42,6 +43,8 @@ pub struct Control {
     pub events: Arc<Hub>,
     /// What happens to events that are published to Redis.
     pub publishing: PublishCounters,
+    /// What happens to bindings that a fleet shares.
+    pub fleet: Arc<FleetCounters>,
     /// What keeps the server from becoming ready; `None`: nothing.
     pub(crate) obstacle: ArcSwapOption<String>,
     /// The traces that run.
@@ -82,6 +85,7 @@ impl Control {
             records: RecordCounters::default(),
             events: Arc::new(hub),
             publishing: PublishCounters::default(),
+            fleet: Arc::default(),
             obstacle: ArcSwapOption::empty(),
             dialog_answers: DialogAnswers::default(),
             trusted_group: ArcSwapOption::empty(),

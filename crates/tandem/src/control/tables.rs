@@ -14,7 +14,7 @@ pub(crate) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
     let auth = &configuration.auth;
     let (known, unknown) = (auth.cache_lifetime, auth.unknown_lifetime);
     Shared {
-        locations: Locations::new(config::location_limits(configuration)),
+        locations: locations(configuration),
         credentials: CredentialCache::new(
             auth.cache_size,
             whole_seconds(known),
@@ -25,6 +25,15 @@ pub(crate) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
         bans: Bans::new(configuration.bans.table),
         dead_targets: DeadTargets::default(),
         hasher: KeyHasher::new(pair(second)),
+    }
+}
+
+/// A fleet shares every refresh: the node that gets the next one must know the last `CSeq`.
+fn locations(configuration: &Configuration) -> Locations {
+    let locations = Locations::new(config::location_limits(configuration));
+    match configuration.location.store.redis() {
+        Some(_) => locations.announcing_all(),
+        None => locations,
     }
 }
 

@@ -109,7 +109,11 @@ async fn attempt(
     let version = warm_credentials(control, &store, &shared).await?;
     services::load(&store, &shared.services).await?;
     let mut taken_over = configuration.kamailio().map(|_| TakenOver::default());
-    let restored = restore(control, &store, &shared, listeners, taken_over.as_mut()).await?;
+    let restored = if configuration.location.store.redis().is_some() {
+        0
+    } else {
+        restore(control, &store, &shared, listeners, taken_over.as_mut()).await?
+    };
     Ok(AtRest {
         shared,
         version,

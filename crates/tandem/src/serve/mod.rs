@@ -12,10 +12,12 @@ mod registrations;
 mod saved_dialogs;
 mod saver;
 mod server;
+mod shared_locations;
 mod taken_over;
 mod upkeep;
 mod workers;
 
+pub(crate) use bindings::ListenerNames;
 pub use server::Server;
 
 use crate::config::Configuration;

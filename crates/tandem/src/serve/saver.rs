@@ -2,6 +2,7 @@
 //! much can be saved in time. Beyond that, responses to REGISTER wait (`sip_elements`, `registrar/held.rs`), so that answered registrations
 //! reach the database soon at any load. Metrics show the lag.
 use super::bindings::{ListenerNames, snapshot};
+use super::shared_locations::SharedLocations;
 use crate::config;
 use crate::control::{Control, Running};
 use sip_elements::ControlMessage;
@@ -30,24 +31,47 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 pub struct Saver {
     finish: oneshot::Sender<()>,
     task: JoinHandle<bool>,
+    /// Moves the bindings of a fleet.
+    link: Option<JoinHandle<()>>,
 }
 
 impl Saver {
-    /// Starts saving.
-    pub fn start(control: Arc<Control>, running: Arc<Running>) -> Self {
+    /// Starts saving: to the database, or to the store of a fleet.
+    pub(super) fn start(
+        control: Arc<Control>,
+        running: Arc<Running>,
+        shared: Option<SharedLocations>,
+    ) -> Self {
         let (finish, finished) = oneshot::channel();
+        let Some(shared) = shared else {
+            return Self {
+                finish,
+                task: tokio::spawn(run(control, running, finished)),
+                link: None,
+            };
+        };
+        let exchanging = shared.start(control, running, finished);
         Self {
             finish,
-            task: tokio::spawn(run(control, running, finished)),
+            task: exchanging.stamping,
+            link: Some(exchanging.link),
         }
     }
 
     /// Saves the remaining changes and ends, within `patience`. Returns false if something could not be saved.
     pub async fn finish(self, patience: Duration) -> bool {
-        let Self { finish, mut task } = self;
+        let Self {
+            finish,
+            mut task,
+            link,
+        } = self;
         let _ = finish.send(());
         // A save in progress may itself wait for the database.
-        let Ok(saved) = timeout(patience, &mut task).await else {
+        let saved = timeout(patience, &mut task).await;
+        if let Some(link) = link {
+            link.abort();
+        }
+        let Ok(saved) = saved else {
             task.abort();
             error!("could not save the last binding changes in time");
             return false;
@@ -162,7 +186,7 @@ async fn run(
 
 /// Lets the workers send the responses that waited for this save. A worker with a full inbox is notified by the next save, which covers
 /// this one.
-fn tell_workers(running: &Running, save: u64, room: usize) {
+pub(super) fn tell_workers(running: &Running, save: u64, room: usize) {
     running.shared.locations.note_saved(save, room);
     for (worker, metrics) in (0..).zip(&running.metrics) {
         if metrics.held_answers.value() > 0 {

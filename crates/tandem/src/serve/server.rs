@@ -5,7 +5,7 @@ use super::questions::{self, Responder};
 use super::saver::Saver;
 use super::taken_over::TakenOver;
 use super::workers::{self, Parts};
-use super::{at_rest, banner, bans, gateway_log, upkeep};
+use super::{at_rest, banner, bans, gateway_log, shared_locations, upkeep};
 use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
@@ -85,6 +85,9 @@ impl Server {
         // The future is large.
         let at_rest = Box::pin(at_rest::read(&control, &listeners, patience));
         let mut at_rest = at_rest.await?;
+        let shared = Arc::new(at_rest.shared);
+        let joined = Box::pin(shared_locations::join(&control, &shared, &listeners));
+        let locations = joined.await?;
         let resolver = Resolver::new(
             &config::resolver_settings(&configuration),
             Reach::of(&listeners),
@@ -99,9 +102,11 @@ impl Server {
             routes: read.routes,
             store: at_rest.store,
             tls,
-            shared: Arc::new(at_rest.shared),
+            shared,
             listeners,
-            restored: at_rest.restored,
+            restored: locations
+                .as_ref()
+                .map_or(at_rest.restored, |it| it.restored),
             dialogs: &mut at_rest.dialogs,
         };
         let (workers, running) = workers::start(&control, parts, &queues)?;
@@ -120,7 +125,7 @@ impl Server {
             tasks,
             log: bans::log(Arc::clone(&control), notices),
             recording: Recording::start(&control, &running.store, call_events),
-            saver: Saver::start(Arc::clone(&control), Arc::clone(&running)),
+            saver: Saver::start(Arc::clone(&control), Arc::clone(&running), locations),
             dialogs: DialogSaver::start(
                 Arc::clone(&control),
                 running.store.clone(),

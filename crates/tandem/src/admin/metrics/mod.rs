@@ -7,6 +7,7 @@ mod calls;
 mod connections;
 mod datagrams;
 mod dialogs;
+mod fleet;
 mod latency;
 mod messages;
 mod next_hops;
@@ -29,7 +30,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 18] = [
+const SECTIONS: [Section; 19] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -42,6 +43,7 @@ const SECTIONS: [Section; 18] = [
     next_hops::SECTION,
     routing::SECTION,
     registrations::SECTION,
+    fleet::SECTION,
     calls::RECORDS,
     calls::EVENTS,
     publishing::SECTION,

@@ -4,9 +4,7 @@
 //! in the queue, and those that do not fit are dropped: the newest, so that what subscribers miss is one gap and not many. An event is
 //! sent at most once, because a repeated one would be worse than a missing one.
 
-mod connection;
 mod counters;
-mod metered;
 mod publisher;
 
 pub use counters::{PublishCounters, PublishLoss};

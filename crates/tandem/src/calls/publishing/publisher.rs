@@ -1,6 +1,5 @@
 //! Takes events from the queue and publishes them, in batches, as long as there is a connection.
 use super::PublishLoss;
-use super::connection::Connection;
 use super::counters::PublishCounters;
 use crate::calls::SharedEvent;
 use crate::calls::line::append_event;
@@ -8,6 +7,7 @@ use crate::calls::log::printable;
 use crate::calls::queue::Receiver;
 use crate::config::RedisUrl;
 use crate::control::Control;
+use crate::redis_connection::Connection;
 use anyhow::bail;
 use redis::{ConnectionInfo, Pipeline};
 use std::sync::Arc;

@@ -106,6 +106,9 @@ section! {
         /// The location service.
         section location: Location;
 
+        /// The fleet.
+        section fleet: Fleet;
+
         /// Timers.
         section timers: Timers;
 
@@ -148,6 +151,12 @@ impl Configuration {
             Schema::Kamailio(tables) => Some(tables),
             Schema::Tandem => None,
         }
+    }
+
+    /// The name of this process in the fleet.
+    pub fn instance(&self) -> &str {
+        let name = self.fleet.instance.as_ref().unwrap_or(&self.node.name);
+        name.0.as_str()
     }
 
     /// Whether calls in progress are saved. A database of Kamailio has no place for them.

@@ -1,9 +1,10 @@
 //! The sections about the database, and about the bindings that are kept in memory.
-use crate::config::catalogue::{any, between, optional_between};
+use crate::config::catalogue::{any, between, optional, optional_between};
 use crate::config::declare::{choice, section};
 use crate::config::values::duration::{days, millis, seconds};
 use crate::config::values::host::{DatabaseUrl, LocationStore};
 use crate::config::values::keyword::Durability;
+use crate::config::values::node_name::NodeName;
 use std::time::Duration;
 use tandem_store::StoreOptions;
 
@@ -62,10 +63,13 @@ section! {
 section! {
     /// The location service, which stores the bindings.
     Location {
-        /// Where bindings are stored. `"memory"` keeps them in memory and saves changes to the database within a fraction of a second.
+        /// Where bindings are stored. `"memory"` keeps them in memory and saves changes to the database within a fraction of a second. The
+        /// URL of a Redis or Valkey server shares them among the nodes of a fleet: each node keeps all bindings in memory, and nodes
+        /// exchange changes through that server. The database then stores no bindings ([fleet](fleet-locations.md)). The log, the
+        /// admin interface and `tandem check` do not show the password of the URL.
         restart store: LocationStore = LocationStore::Memory, any();
 
-        /// How often changed bindings are saved. All changes are written in one transaction or a few.
+        /// How often changed bindings are saved. All changes are written in one transaction or a few. At most 1s if a fleet shares them.
         reload save_interval: Duration = millis(20), between(millis(10), seconds(60));
 
         /// How much later than `save_interval` a registration that was answered 200 may reach the database. If saving falls behind,
@@ -75,7 +79,19 @@ section! {
         /// When registrations are answered. `"interval"` answers at once: if the process is killed, registrations of the last
         /// `save_interval` and `max_lag` may be lost. `"commit"` answers when the binding is in the database and the disk has confirmed
         /// it: no answered registration is lost, even if the machine loses power. Each response is then delayed by `save_interval` and the
-        /// disk's write time.
+        /// disk's write time. With a Redis server, `"commit"` answers when that server has the binding.
         restart durability: Durability = Durability::Interval, any();
+    }
+}
+
+section! {
+    /// The fleet that this server is a node of.
+    Fleet {
+        /// Name of this process in the fleet: as for `node.name`. Two nodes that run at the same time need different names. The environment
+        /// variable `TANDEM_INSTANCE` sets it, too; in Kubernetes, set it to the UID of the pod. If omitted, `node.name`.
+        restart instance: Option<NodeName> = None, optional(Some(NodeName::default()));
+
+        /// The first part of all keys in Redis: as for `node.name`. Fleets that share a server need different ones.
+        restart prefix: NodeName = NodeName::default(), any();
     }
 }

@@ -235,9 +235,21 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[location]\nstore = \"redis://cache\"\nsave_interval = \"2s\"",
+        &[
+            "3:17: `location.save_interval = \"2s\"`: must be at most 1s with `location.store = \"redis://…\"`: other nodes learn of a registration after this time",
+        ],
+    ),
+    (
+        "[location]\nstore = \"redis://cache\"\n[database]\nurl = \"mysql://db/kamailio\"\nschema = \"kamailio\"",
+        &[
+            "2:9: `location.store = \"redis://…\"`: not possible with `database.schema = \"kamailio\"`: registrations at Kamailio are read into the memory of one server",
+        ],
+    ),
+    (
         "[location]\nstore = \"valkey://localhost\"",
         &[
-            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\" (this version keeps bindings in memory and saves them to the database)",
+            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\", or the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (write redis:// for a Valkey server, too)",
         ],
     ),
     (

@@ -1,4 +1,5 @@
 //! Value types for hosts and files: domains, advertised addresses, the next hop, the database, certificates, and for worker counts.
+use super::redis_url::RedisUrl;
 use super::{Listed, Setting, Wrong, quoted, text, whole_number};
 use sip_message::{Host, Scheme, Uri};
 use sip_transport::Protocol;
@@ -275,29 +276,54 @@ impl Setting for HepCollector {
 }
 
 /// Where bindings are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocationStore {
     /// In memory; changes are saved to the database.
     Memory,
+    /// In the memory of all nodes of a fleet, and in a Redis or Valkey server.
+    Redis(Box<RedisUrl>),
+}
+
+impl LocationStore {
+    /// The server that the nodes of a fleet share.
+    pub const fn redis(&self) -> Option<&RedisUrl> {
+        match self {
+            Self::Memory => None,
+            Self::Redis(url) => Some(url),
+        }
+    }
+
+    /// The same store to show, without the password.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        match self {
+            Self::Memory => Self::Memory,
+            Self::Redis(url) => Self::Redis(Box::new(url.shown())),
+        }
+    }
 }
 
 impl Setting for LocationStore {
     fn expected() -> String {
-        "\"memory\"".to_owned()
+        format!("\"memory\", or {}", RedisUrl::expected())
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {
         match text(value)? {
             "memory" => Ok(Self::Memory),
-            other if other.starts_with("valkey:") || other.starts_with("redis:") => Err(
-                Wrong::hint("this version keeps bindings in memory and saves them to the database"),
-            ),
-            _ => Err(Wrong::default()),
+            other if other.starts_with("valkey") => Err(Wrong {
+                is_secret: other.contains(['@', '?']),
+                ..Wrong::hint("write redis:// for a Valkey server, too")
+            }),
+            _ => RedisUrl::read(value).map(|url| Self::Redis(Box::new(url))),
         }
     }
 
     fn to_toml(&self) -> Option<String> {
-        Some(quoted("memory"))
+        match self {
+            Self::Memory => Some(quoted("memory")),
+            Self::Redis(url) => url.to_toml(),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
-//! A connection to Redis or Valkey.
-use super::metered::{Allowance, Metered};
+//! A connection to Redis or Valkey, with limits on how long the server may take and how much it may send.
+
+mod metered;
+
 use anyhow::{Context as _, anyhow, bail, ensure};
 use futures_util::FutureExt as _;
 use futures_util::future::{Fuse, FusedFuture as _};
+use metered::{Allowance, Metered};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisResult,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisResult, Value,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
@@ -19,15 +22,32 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Time limit of connecting, which includes TLS and the password, and of the responses to a batch.
+/// Time limit of connecting, which includes TLS and the password.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Bytes that the server may send while connecting, and for each batch: the response to an event has some ten bytes, or is an error.
+/// Bytes that the server may send while connecting.
 const ALLOWANCE: usize = 64 << 10;
+
+/// What the server may take to respond to a batch of commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Until the last response.
+    pub(crate) patience: Duration,
+    /// Bytes of all responses.
+    pub(crate) bytes: usize,
+}
+
+impl Bounds {
+    /// For short responses: each has some ten bytes, or is an error.
+    pub(crate) const SHORT: Self = Self {
+        patience: PATIENCE,
+        bytes: ALLOWANCE,
+    };
+}
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An open connection.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     redis: MultiplexedConnection,
     /// Moves the bytes while it is polled, and ends with the connection.
     driver: Fuse<Driver>,
@@ -36,7 +56,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, and sends the password if there is one.
-    pub(super) async fn open(server: &ConnectionInfo) -> anyhow::Result<Self> {
+    pub(crate) async fn open(server: &ConnectionInfo) -> anyhow::Result<Self> {
         let opened = timeout(PATIENCE, Self::connect(server)).await;
         opened.context("it does not answer")?
     }
@@ -73,7 +93,7 @@ impl Connection {
     }
 
     /// Waits until the connection ends.
-    pub(super) async fn ended(&mut self) {
+    pub(crate) async fn ended(&mut self) {
         if !self.driver.is_terminated() {
             (&mut self.driver).await;
         }
@@ -81,15 +101,27 @@ impl Connection {
 
     /// Sends commands, and waits for the responses. Returns how many were confirmed, and why not all were. The connection is of no use after
     /// a failure.
-    pub(super) async fn send(&mut self, commands: &Pipeline) -> (u64, anyhow::Result<()>) {
-        let responses = match timeout(PATIENCE, self.exchange(commands)).await {
-            Ok(Ok(responses)) => responses,
-            Ok(Err(problem)) => return (0, Err(self.explained(problem))),
-            Err(_) => return (0, Err(anyhow!("it does not answer"))),
+    pub(crate) async fn send(&mut self, commands: &Pipeline) -> (u64, anyhow::Result<()>) {
+        let responses = match self.request(commands, Bounds::SHORT).await {
+            Ok(responses) => responses,
+            Err(problem) => return (0, Err(problem)),
         };
         let confirmed = responses.iter().filter(|response| response.is_ok()).count() as u64;
         let failure = responses.into_iter().find_map(Result::err);
         (confirmed, failure.map_or(Ok(()), |error| Err(error.into())))
+    }
+
+    /// Sends commands (a pipeline that ignores errors), and returns the response to each. The connection is of no use after a failure.
+    pub(crate) async fn request(
+        &mut self,
+        commands: &Pipeline,
+        bounds: Bounds,
+    ) -> anyhow::Result<Vec<RedisResult<Value>>> {
+        match timeout(bounds.patience, self.exchange(commands, bounds.bytes)).await {
+            Ok(Ok(responses)) => Ok(responses),
+            Ok(Err(problem)) => Err(self.explained(problem)),
+            Err(_) => Err(anyhow!("it does not answer")),
+        }
     }
 
     /// Why the responses are missing. The library does not pass on why it ended the connection.
@@ -103,9 +135,12 @@ impl Connection {
         }
     }
 
-    /// The responses: the number of receivers of each event, or an error.
-    async fn exchange(&mut self, commands: &Pipeline) -> RedisResult<Vec<RedisResult<i64>>> {
-        self.allowance.renew(ALLOWANCE);
+    async fn exchange(
+        &mut self,
+        commands: &Pipeline,
+        bytes: usize,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
+        self.allowance.renew(bytes);
         let mut responses = Box::pin(commands.query_async(&mut self.redis));
         tokio::select! {
             biased;

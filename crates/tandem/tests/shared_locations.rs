@@ -1,0 +1,122 @@
+//! Two servers that share their bindings through a Redis server (`location.store`).
+mod common;
+#[path = "../../tandem-store/tests/servers/process.rs"]
+#[expect(dead_code, reason = "the Redis server needs less")]
+mod process;
+
+use common::calls::response;
+use common::{Phone, Place, get, metric, run, until};
+use process::free_port;
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use tandem::serve::Server;
+use tempfile::TempDir;
+
+/// A Redis server without persistence, which ends with this value.
+struct Redis {
+    process: Child,
+    _directory: TempDir,
+}
+
+impl Redis {
+    async fn start(port: u16) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed (scripts/setup test)");
+        until("redis-server listens", async || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        })
+        .await;
+        Self {
+            process,
+            _directory: directory,
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn place(name: &str, redis: u16) -> Place {
+    Place::new(&format!(
+        "[auth]\nchallenge = []\n[fleet]\ninstance = \"{name}\"\n[location]\nstore = \"redis://127.0.0.1:{redis}\"\n"
+    ))
+}
+
+async fn registered(server: &Server, bindings: u64) {
+    until("the server has these bindings", async || {
+        metric(server, "tandem_registrations").await == bindings
+    })
+    .await;
+}
+
+#[test]
+fn a_phone_that_registers_at_one_server_is_called_through_the_other_and_outlives_both() {
+    run(async {
+        let port = free_port();
+        let redis = Redis::start(port).await;
+        let [one, two] = ["one", "two"].map(|name| place(name, port));
+        let (first, second) = (one.start().await, two.start().await);
+        let bob = Phone::new(&first, "bob");
+        assert_eq!(bob.register("bob", 1).0, 200);
+        registered(&second, 1).await;
+
+        let alice = Phone::new(&second, "alice");
+        let uri = "sip:bob@tandem.localhost";
+        alice.send((1, "INVITE"), uri, uri, "call", "");
+        let invite = bob.receive();
+        assert!(invite.starts_with("INVITE sip:bob@127.0.0.1"), "{invite}");
+        bob.send_raw(&response(&invite, "486 Busy Here"));
+
+        // The database has no bindings: a new process has them from the fleet.
+        assert!(first.stop(false).await);
+        assert_eq!(
+            second
+                .running()
+                .store
+                .locations()
+                .count()
+                .await
+                .expect("counts"),
+            0
+        );
+        let first = one.start().await;
+        assert_eq!(first.running().restored, 1);
+
+        // The phone refreshes at the other server, with the next CSeq.
+        let bob = bob.to(second.running().listeners[0].address);
+        assert_eq!(bob.register("bob", 2).0, 200);
+        until("the change is taken over", async || {
+            metric(&first, "tandem_fleet_received_total").await > 1
+        })
+        .await;
+        drop(redis);
+        until("the servers notice", async || {
+            metric(&first, "tandem_fleet_connected").await == 0
+                && metric(&second, "tandem_fleet_connected").await == 0
+        })
+        .await;
+        assert_eq!(
+            get(&first, "/health/ready").await.0,
+            200,
+            "it goes on from memory"
+        );
+        assert_eq!(bob.register("bob", 3).0, 200);
+        let _redis = Redis::start(port).await;
+        let (_three, third) = place("three", port).start_alone().await;
+        registered(&third, 1).await;
+        for server in [first, second, third] {
+            registered(&server, 1).await;
+            assert!(server.stop(false).await);
+        }
+    });
+}
