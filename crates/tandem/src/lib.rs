@@ -4,6 +4,7 @@
 //! cli ─┬─ serve ── questions, saver, upkeep ─┐
 //!      │    ├───── admin (HTTP) ─────────────┼─ control ─▶ sip-runtime ─▶ sip-elements
 //!      │    └───── calls: records, events ───┘
+//!      ├─ controller ─▶ tandem-fleet ◀─ (HTTP) ─ fleet
 //!      ├─ alias, analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
@@ -20,8 +21,10 @@ mod completions;
 pub mod config;
 mod configuration_file;
 pub mod control;
+pub mod controller;
 pub mod ctl;
 mod descriptors;
+mod fleet;
 mod lab;
 mod manual;
 mod metrics;

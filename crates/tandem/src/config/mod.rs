@@ -10,6 +10,7 @@
 
 mod catalogue;
 mod check;
+pub mod controller;
 mod declare;
 mod document;
 mod environment;
@@ -31,7 +32,7 @@ pub use document::Places;
 pub use environment::Environment;
 pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
 pub use mistake::{Mistake, Mistakes, Place, nearest};
-pub use reference::{example, reference};
+pub use reference::{controller_reference, example, reference};
 pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
     runtime_options, save_time, settings, speaks_tls, tls_settings,
