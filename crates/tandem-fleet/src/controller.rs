@@ -49,7 +49,7 @@ pub struct Options {
     pub custom_metrics: Option<custom_metrics::Options>,
 }
 
-/// A running controller; dropping it stops it.
+/// A running controller. Dropping it closes its interfaces; streams that edges have open end with the process.
 #[derive(Debug)]
 pub struct Controller {
     address: SocketAddr,

@@ -281,3 +281,41 @@ async fn nodes_that_hooks_enabled_are_known_after_a_restart() {
     assert_ne!(after["epoch"], before["epoch"]);
     assert_eq!(after["generation"], 1);
 }
+
+#[tokio::test]
+async fn every_method_and_every_metric_is_documented() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/controller.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let controller = Controller::start(options(fixed(&["a"])))
+        .await
+        .expect("started");
+    let api = Api::of(&controller).await;
+    let (_, methods) = api.get("/v1/methods").await;
+    for method in methods.as_array().expect("a list") {
+        let paths = method["paths"].as_array().cloned().unwrap_or_default();
+        let words = paths
+            .iter()
+            .chain([&method["name"]])
+            .filter_map(|it| it.as_str());
+        for word in words {
+            let word = word.replace("{instance}", "INSTANCE");
+            assert!(
+                page.contains(&format!("`{word}`")),
+                "{word} is not documented"
+            );
+        }
+    }
+    let (_, metrics) = api.get("/metrics").await;
+    let samples = metrics
+        .as_str()
+        .expect("text")
+        .lines()
+        .filter(|line| !line.starts_with('#'));
+    for sample in samples {
+        let name = sample.split(['{', ' ']).next().unwrap_or_default();
+        assert!(
+            page.contains(&format!("| `{name}` |")),
+            "{name} is not documented"
+        );
+    }
+}

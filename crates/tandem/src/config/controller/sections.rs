@@ -2,7 +2,7 @@
 
 use crate::config::catalogue::{any, between, optional, required};
 use crate::config::declare::{choice, section};
-use crate::config::values::duration::{hours, millis, minutes, seconds};
+use crate::config::values::duration::{hours, millis, seconds};
 use crate::config::values::host::{DatabaseUrl, DomainName, FilePath};
 use crate::config::values::keyword::{LogFormat, LogLevel};
 use crate::config::values::node_name::NodeName;
@@ -54,7 +54,7 @@ section! {
         restart max_watchers: usize = 64, between(1, 10_000);
 
         /// How long an edge may take to read a member set before it is disconnected.
-        restart watcher_timeout: Duration = seconds(10), between(millis(100), minutes(10));
+        restart watcher_timeout: Duration = seconds(10), between(millis(100), seconds(600));
     }
 }
 
@@ -162,7 +162,7 @@ section! {
         restart token_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/admin.token".into())));
 
         /// Time for the answer of a node.
-        restart timeout: Duration = seconds(5), between(millis(100), minutes(1));
+        restart timeout: Duration = seconds(5), between(millis(100), seconds(60));
     }
 }
 
