@@ -323,7 +323,7 @@ impl Fleet {
                 }
             }
             None if last.is_some() => {
-                info!(source = self.source, "the source of members is well again")
+                info!(source = self.source, "the source of members is well again");
             }
             None => {}
         }

@@ -120,11 +120,9 @@ fn read(page: &str) -> BTreeMap<Series, Histogram> {
         else {
             continue;
         };
-        let parts = ["_bucket", "_sum", "_count"].into_iter();
-        let Some((name, part)) = parts
-            .filter_map(|part| Some((name.strip_suffix(part)?, part)))
-            .next()
-        else {
+        let mut parts = ["_bucket", "_sum", "_count"].into_iter();
+        let part = parts.find_map(|part| Some((name.strip_suffix(part)?, part)));
+        let Some((name, part)) = part else {
             continue;
         };
         if !names.contains(name) || found.len() >= MOST {
@@ -138,7 +136,7 @@ fn read(page: &str) -> BTreeMap<Series, Histogram> {
         let histogram = found.entry(series).or_default();
         match (part, bound.map(|bound| bound.parse::<f64>())) {
             ("_bucket", Some(Ok(bound))) if !bound.is_nan() => {
-                histogram.buckets.push((bound, value))
+                histogram.buckets.push((bound, value));
             }
             ("_sum", _) => histogram.sum = value,
             ("_count", _) => histogram.count = value,

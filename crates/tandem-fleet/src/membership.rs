@@ -246,7 +246,8 @@ impl Membership {
                 self.publish();
                 return Ok(());
             }
-            if !is_same && !(force && self.is_api) {
+            let may_replace = force && self.is_api;
+            if !is_same && !may_replace {
                 return Err(Refusal::Taken(InvalidMembers::Twice {
                     field: "instance",
                     value: instance.clone(),

@@ -1,4 +1,4 @@
-//! EndpointSlices over a small API server that lists and watches as the real one does. `make kubernetes` tests with the real one.
+//! `EndpointSlices` over a small API server that lists and watches as the real one does. `make kubernetes` tests with the real one.
 mod common;
 
 use axum::Router;

@@ -237,7 +237,7 @@ async fn list_registrations(fleet: &Fleet, arguments: Arguments) -> Result<Value
     let limit = usize::try_from(arguments.number("limit").unwrap_or(PAGE)).unwrap_or(usize::MAX);
     let after = arguments.text("after").unwrap_or_default();
     let (page, unanswered) = registrations::list(&fleet.nodes, &nodes, limit, after).await;
-    with_unanswered(fleet, page, nodes.len(), unanswered)
+    with_unanswered(fleet, page, nodes.len(), &unanswered)
 }
 
 async fn histograms(fleet: &Fleet, arguments: Arguments) -> Result<Value, Failure> {
@@ -248,7 +248,7 @@ async fn histograms(fleet: &Fleet, arguments: Arguments) -> Result<Value, Failur
         sum.add(page);
     }
     let shown = json!({ "histograms": sum.shown(arguments.text("name")) });
-    with_unanswered(fleet, shown, nodes.len(), asked.unanswered)
+    with_unanswered(fleet, shown, nodes.len(), &asked.unanswered)
 }
 
 fn asked(fleet: &Fleet) -> Result<Vec<Member>, Failure> {
@@ -264,9 +264,9 @@ fn with_unanswered(
     fleet: &Fleet,
     mut result: Value,
     asked: usize,
-    unanswered: Vec<Unanswered>,
+    unanswered: &[Unanswered],
 ) -> Result<Value, Failure> {
-    for _ in &unanswered {
+    for _ in unanswered {
         count(&fleet.counters.node_errors);
     }
     let answered = asked - unanswered.len();

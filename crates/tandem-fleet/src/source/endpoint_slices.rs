@@ -1,4 +1,4 @@
-//! EndpointSlices (`discovery.k8s.io/v1`): what the controller reads of them, and the nodes that they describe.
+//! `EndpointSlices` (`discovery.k8s.io/v1`): what the controller reads of them, and the nodes that they describe.
 
 use super::admin;
 use crate::members::{Member, MemberState, MemberTransport};
@@ -73,8 +73,8 @@ struct TargetRef {
 struct Port {
     #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
-    port: Option<u16>,
+    #[serde(default, rename = "port")]
+    number: Option<u16>,
     #[serde(default)]
     protocol: Option<String>,
 }
@@ -132,8 +132,8 @@ impl Reading<'_> {
         let ports = || slice.ports.iter().flatten();
         let named =
             ports().find(|port| port.name.as_deref().unwrap_or_default() == self.port_name)?;
-        let number = named.port?;
-        let protocols = ports().filter(|port| port.port == Some(number));
+        let number = named.number?;
+        let protocols = ports().filter(|port| port.number == Some(number));
         let mut transports: Vec<MemberTransport> = protocols
             .filter_map(|port| match port.protocol.as_deref().unwrap_or("TCP") {
                 "UDP" => Some(MemberTransport::Udp),

@@ -1,4 +1,4 @@
-//! Members from Kubernetes: lists and watches the EndpointSlices of a Service with the pod's service account.
+//! Members from Kubernetes: lists and watches the `EndpointSlices` of a Service with the pod's service account.
 
 use super::endpoint_slices::{EndpointSlice, Reading, SliceList, WatchEvent};
 use super::{Found, RETRY};
@@ -21,7 +21,7 @@ const BETWEEN_WATCHES: Duration = Duration::from_millis(100);
 /// Time for the API server to answer a list. In a watch it says something at least this often after its end.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The EndpointSlices of a Service.
+/// The `EndpointSlices` of a Service.
 #[derive(Clone, Debug)]
 pub struct KubernetesSource {
     /// The API server: `https://kubernetes.default.svc`.

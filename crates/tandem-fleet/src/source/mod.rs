@@ -27,7 +27,7 @@ pub enum Source {
     Static(Vec<Member>),
     /// The name of a headless Service, or any other name.
     Dns(DnsSource),
-    /// The EndpointSlices of a Service.
+    /// The `EndpointSlices` of a Service.
     Kubernetes(KubernetesSource),
 }
 
