@@ -81,7 +81,7 @@ choice! {
     /// Where the members come from.
     MemberSource {
         /// Where the members come from. `"static"`: the sections `[[member]]`. `"api"`: operators and hooks enable and remove them; this
-        /// requires `members.state_file`. `"dns"`: the records of a name. `"kubernetes"`: the EndpointSlices of a Service. In all of
+        /// requires `members.state_file`. `"dns"`: the records of a name. `"kubernetes"`: the `EndpointSlices` of a Service. In all of
         /// them, the API can drain and remove nodes. A source that fails or lists no node changes nothing.
         restart source = {
             /// The configuration.
@@ -130,7 +130,7 @@ section! {
         /// The API server.
         restart server: String = "https://kubernetes.default.svc".to_owned(), any();
 
-        /// File with the token of the service account, which may list and watch EndpointSlices. It is read again for each request.
+        /// File with the token of the service account, which may list and watch `EndpointSlices`. It is read again for each request.
         restart token_file: FilePath = FilePath("/var/run/secrets/kubernetes.io/serviceaccount/token".into()), any();
 
         /// File with the certificate authority of the API server.
@@ -175,7 +175,7 @@ section! {
 }
 
 section! {
-    /// The API `custom.metrics.k8s.io`, from which the HorizontalPodAutoscaler of Kubernetes reads the load of the nodes
+    /// The API `custom.metrics.k8s.io`, from which the `HorizontalPodAutoscaler` of Kubernetes reads the load of the nodes
     /// ([controller](controller.md#autoscaling)). If omitted, it is not served.
     CustomMetrics {
         /// Address and port, over TLS.
