@@ -107,10 +107,7 @@ mod tests {
     #[test]
     fn a_page_holds_the_first_addresses_of_all_nodes() {
         let pages = vec![
-            (
-                "a".to_owned(),
-                page(&[("u1@x", 1), ("u3@x", 1)], Some("u3@x")),
-            ),
+            ("a".to_owned(), page(&[("u1@x", 1), ("u3@x", 1)], None)),
             ("b".to_owned(), page(&[("u2@x", 1), ("u4@x", 1)], None)),
         ];
         let merged = merge(pages, 2);
