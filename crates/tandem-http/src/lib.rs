@@ -1,12 +1,13 @@
-//! HTTP interfaces for operators: the server's admin interface and the laboratory's controller.
+//! HTTP interfaces for operators: the server's admin interface, the controller of a fleet and the laboratory's controller.
 //!
-//! Both let their callers do everything. Both usually listen on a loopback address, which any web page in the operator's browser can reach.
-//! [`Guard`] decides which requests pass; [`serve`] bounds what connections cost.
+//! They let their callers do everything. They usually listen on a loopback address, which any web page in the operator's browser can reach.
+//! [`Guard`] decides which requests pass; [`serve`] bounds what connections cost. [`rpc`] reads and answers JSON-RPC calls.
 
 mod connections;
 mod guard;
 mod lifetime;
 mod origin;
+pub mod rpc;
 mod socket;
 mod token;
 

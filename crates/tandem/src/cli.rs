@@ -5,7 +5,7 @@ use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
-use crate::{alias, check, completions, ctl, manual, serve, user};
+use crate::{alias, check, completions, controller, ctl, fleet, manual, serve, user};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
@@ -59,6 +59,16 @@ enum Command {
   tandem ctl locations --watch
   tandem ctl ban 192.0.2.7 --for 1h")]
     Ctl(ctl::Arguments),
+    /// Run the controller of a fleet in the foreground: it tells edges which nodes there are.
+    #[command(after_help = "Examples:
+  tandem control --config control.toml
+  tandem control --config control.toml --check")]
+    Control(controller::Arguments),
+    /// Show the nodes of a fleet and decide which of them get calls, through a running controller.
+    #[command(after_help = "Examples:
+  tandem fleet list --controller 192.0.2.9:8061 --token-file fleet.token
+  tandem fleet drain --controller 192.0.2.9:8061 --token-file fleet.token --instance sip-1")]
+    Fleet(fleet::Arguments),
     /// Validate a configuration file and print a summary of what would run.
     #[command(after_help = "Examples:
   tandem check --config tandem.toml
@@ -104,6 +114,8 @@ pub fn run() -> ExitCode {
         Command::Alias(arguments) => alias::run(&arguments),
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
+        Command::Control(arguments) => controller::run(&arguments),
+        Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Bench { command } => bench::run(&command),
         Command::Lab { command } => lab::run(&command),
         Command::Analyze(arguments) => analyze::run(&arguments),

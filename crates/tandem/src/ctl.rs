@@ -21,7 +21,7 @@ mod request;
 mod routing;
 mod services;
 mod stats;
-mod table;
+pub(crate) mod table;
 mod text;
 mod trace;
 mod watch;

@@ -5,6 +5,7 @@
 //!      │    ├───── admin (HTTP) ─────────────┼─ control ─▶ sip-runtime ─▶ sip-elements
 //!      │    └───── calls: records, events ───┘
 //!      ├─ balance ── tandem-balancer
+//!      ├─ controller ─▶ tandem-fleet ◀─ (HTTP) ─ fleet
 //!      ├─ alias, analyze, bench, certificate, check, completions, ctl, lab, manual, user
 //!      └─ config: the file, its catalogue and its reference
 //! ```
@@ -22,8 +23,10 @@ mod completions;
 pub mod config;
 mod configuration_file;
 pub mod control;
+pub mod controller;
 pub mod ctl;
 mod descriptors;
+mod fleet;
 mod fleet_secret;
 pub mod fleet_store;
 mod lab;

@@ -3,7 +3,7 @@
 
 mod address;
 mod command;
-mod hash;
+pub(crate) mod hash;
 mod import;
 mod list;
 mod password;

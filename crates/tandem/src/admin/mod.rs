@@ -2,11 +2,9 @@
 //! on the call path.
 
 mod events;
-mod failure;
 mod methods;
 mod metrics;
 mod process;
-mod rpc;
 mod trace;
 
 pub use methods::{METHODS, Method, Param, Params, catalogue};
@@ -27,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_http::{Guard, Limits, Token};
+use tandem_http::{Guard, Limits, Token, rpc};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinHandle;
 
@@ -195,7 +193,11 @@ async fn call(State(control): State<Arc<Control>>, headers: HeaderMap, body: Byt
     if let Err(refusal) = check_json(&headers) {
         return refusal;
     }
-    match rpc::answer(&control, &body).await {
+    let call = |method: String, params| {
+        let control = Arc::clone(&control);
+        async move { methods::call(&control, &method, params).await }
+    };
+    match rpc::answer(call, &body).await {
         Some(answer) => json_text(StatusCode::OK, answer),
         None => StatusCode::NO_CONTENT.into_response(),
     }

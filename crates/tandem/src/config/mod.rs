@@ -11,6 +11,7 @@
 mod balancer;
 mod catalogue;
 mod check;
+pub mod controller;
 mod declare;
 mod document;
 mod environment;
@@ -33,7 +34,7 @@ pub use document::Places;
 pub use environment::Environment;
 pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
 pub use mistake::{Mistake, Mistakes, Place, nearest};
-pub use reference::{example, reference};
+pub use reference::{controller_reference, example, reference};
 pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
     runtime_options, save_time, settings, speaks_tls, tls_settings,

@@ -1,5 +1,6 @@
 //! Generates `docs/configuration.md` and `tandem.example.toml` from the catalogue.
 use super::catalogue::{Changes, Chapter, ChapterKey};
+use super::controller::ControllerConfiguration;
 use super::section::Section as _;
 use super::sections::{Configuration, Listen};
 use super::write::to_toml;
@@ -39,11 +40,35 @@ With `_FILE` after its name, a variable names a file that contains the value, su
 
 "#;
 
+const CONTROLLER_INTRODUCTION: &str = "\
+# Configuration of the controller
+
+`tandem control --config control.toml` reads one TOML file. It must contain the keys without a default. The controller rejects unknown keys and
+invalid values, and reports the line, the value and what is allowed. `tandem control --check --config control.toml` finds all errors without
+starting it. Environment variables override keys, as for [the server](configuration.md#environment): `TANDEM_API_LISTEN` sets `api.listen`.
+The file is read at the start only.
+
+";
+
 /// The reference in Markdown.
 pub fn reference() -> String {
-    let mut page = INTRODUCTION.to_owned();
-    for chapter in Configuration::chapters() {
-        write_chapter(&mut page, &chapter);
+    page(INTRODUCTION, &Configuration::chapters())
+}
+
+/// The reference of the controller's file in Markdown.
+pub fn controller_reference() -> String {
+    let chapters = ControllerConfiguration::chapters();
+    let with_keys: Vec<Chapter> = chapters
+        .into_iter()
+        .filter(|it| !it.keys.is_empty())
+        .collect();
+    page(CONTROLLER_INTRODUCTION, &with_keys)
+}
+
+fn page(introduction: &str, chapters: &[Chapter]) -> String {
+    let mut page = introduction.to_owned();
+    for chapter in chapters {
+        write_chapter(&mut page, chapter);
     }
     page.truncate(page.trim_end().len());
     page.push('\n');

@@ -56,6 +56,8 @@ impl FromStr for Address {
 enum ChosenBy {
     /// The option `--admin`.
     Option,
+    /// The option `--controller` of `tandem fleet`.
+    Controller,
     /// A key of the configuration, and its file; `None`: the defaults.
     Configuration(&'static str, Option<PathBuf>),
 }
@@ -83,6 +85,15 @@ impl Access {
             address,
             token,
             chosen_by: ChosenBy::Option,
+        }
+    }
+
+    /// Access to the API of a controller.
+    pub(crate) fn to_controller(address: Address, token: String) -> Self {
+        Self {
+            address,
+            token: Some(token),
+            chosen_by: ChosenBy::Controller,
         }
     }
 
@@ -122,6 +133,10 @@ impl Access {
         match &self.chosen_by {
             ChosenBy::Option => {
                 "The address is that of --admin. Check that a server runs there: `admin.listen` or `admin.socket` of its configuration"
+                    .to_owned()
+            }
+            ChosenBy::Controller => {
+                "The address is that of --controller. Check that `tandem control` runs there: `api.listen` of its configuration"
                     .to_owned()
             }
             ChosenBy::Configuration(key, Some(file)) => {

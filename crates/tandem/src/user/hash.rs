@@ -4,7 +4,7 @@ use sip_message::digest::{ha1_md5, ha1_sha256};
 use tandem_store::{StoredCredentials, Subscriber};
 
 /// Builds a subscriber from a password.
-pub(super) fn subscriber(username: String, domain: String, password: &str) -> Subscriber {
+pub(crate) fn subscriber(username: String, domain: String, password: &str) -> Subscriber {
     let (user, realm, secret) = (username.as_bytes(), domain.as_bytes(), password.as_bytes());
     let credentials = StoredCredentials {
         ha1_md5: ha1_md5(user, realm, secret),

@@ -1,11 +1,10 @@
 //! The methods `bans.list`, `bans.add` and `bans.remove`.
-use super::arguments::Arguments;
-use crate::admin::failure::{Failure, code};
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::bans::{Ban, Source};
 use std::net::IpAddr;
 use std::time::Duration;
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// Maximum duration of a manual ban: one year, in seconds.
 pub(super) const LONGEST: u64 = 31_536_000;

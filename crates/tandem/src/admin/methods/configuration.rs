@@ -1,7 +1,7 @@
 //! The methods `config.show` and `config.reload`.
-use crate::admin::failure::Failure;
 use crate::control::{Control, ReloadError, Running};
 use serde_json::{Value, json};
+use tandem_http::rpc::Failure;
 
 pub(super) fn show(control: &Control) -> Result<Value, Failure> {
     let shown = control.configuration.load().shown();

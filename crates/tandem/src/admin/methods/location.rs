@@ -1,6 +1,4 @@
 //! The methods `location.list`, `location.get` and `location.remove`.
-use super::arguments::Arguments;
-use crate::admin::failure::{Failure, code};
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::location::Binding;
@@ -8,6 +6,7 @@ use sip_message::Uri;
 use sip_transport::{Listener, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// Default page size, in addresses of record.
 const PAGE: u64 = 100;

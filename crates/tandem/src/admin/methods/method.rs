@@ -1,10 +1,9 @@
 //! A method of the JSON-RPC interface.
-use super::arguments::{Arguments, Params};
-use crate::admin::failure::Failure;
 use crate::control::{Control, Running};
 use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
+use tandem_http::rpc::{Arguments, Failure, Params};
 
 /// What a method needs.
 pub(super) enum Run {

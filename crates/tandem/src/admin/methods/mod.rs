@@ -1,7 +1,6 @@
 //! The JSON-RPC methods: one list with their parameters, which serves to check calls, to answer `rpc.methods` and to test the
 //! documentation.
 
-mod arguments;
 mod bans;
 mod configuration;
 mod dialogs;
@@ -14,14 +13,13 @@ mod stats;
 mod subscribers;
 mod targets;
 
-pub use arguments::{Param, Params};
 pub use method::Method;
+pub use tandem_http::rpc::{Param, Params};
 
-use super::failure::{Failure, code};
 use crate::control::Control;
-use arguments::Arguments;
 use method::Run;
 use serde_json::{Value, json};
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// All methods.
 pub const METHODS: &[Method] = &[

@@ -1,9 +1,8 @@
 //! The methods `node.status` and `node.drain`.
-use super::arguments::Arguments;
-use crate::admin::failure::Failure;
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_transport::Listener;
+use tandem_http::rpc::{Arguments, Failure};
 
 /// The status of the server. While it starts, there is no database, listener, worker or registration.
 pub(super) fn status(control: &Control) -> Value {

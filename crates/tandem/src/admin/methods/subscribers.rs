@@ -1,8 +1,7 @@
 //! The method `subscribers.count`.
-use super::arguments::Arguments;
-use crate::admin::failure::Failure;
 use crate::control::Running;
 use serde_json::{Value, json};
+use tandem_http::rpc::{Arguments, Failure};
 
 pub(super) async fn count(running: &Running, arguments: Arguments) -> Result<Value, Failure> {
     let domain = arguments.text("domain").map(str::to_ascii_lowercase);

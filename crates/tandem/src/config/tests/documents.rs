@@ -22,6 +22,11 @@ fn the_reference_is_the_one_the_catalogue_makes() {
 }
 
 #[test]
+fn the_reference_of_the_controller_is_the_one_the_catalogue_makes() {
+    committed("docs/controller-configuration.md", &controller_reference());
+}
+
+#[test]
 fn the_example_file_is_the_one_the_catalogue_makes() {
     committed("tandem.example.toml", &example());
 }

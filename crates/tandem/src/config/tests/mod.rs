@@ -1,5 +1,6 @@
 //! Error messages for invalid files, and what valid files mean.
 
+mod controller;
 mod documents;
 mod environment;
 mod routing;

@@ -1,13 +1,12 @@
 //! The method `dialogs.end`.
 use super::find;
 use super::shown::state;
-use crate::admin::failure::{Failure, code};
-use crate::admin::methods::arguments::Arguments;
 use crate::calls::line::{hexadecimal, text};
 use crate::control::{Control, DialogError, PlacedDialog, Running};
 use serde_json::{Value, json};
 use sip_elements::EndOutcome;
 use std::sync::Arc;
+use tandem_http::rpc::{Arguments, Failure, code};
 use tracing::{info, warn};
 
 /// The longest text of an operator in Reason, in bytes.

@@ -7,12 +7,11 @@ mod stats;
 pub(super) use end::end;
 pub(super) use stats::stats;
 
-use super::arguments::Arguments;
-use crate::admin::failure::{Failure, code};
 use crate::control::{Control, Page, PlacedDialog, Position, Running};
 use serde_json::{Value, json};
 use sip_elements::DialogFilter;
 use sip_elements::trace::Selection;
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// Default page size.
 const PAGE: u64 = 100;

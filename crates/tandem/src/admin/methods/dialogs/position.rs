@@ -1,7 +1,7 @@
 //! Where a page of dialogs ends, as text: the worker and its slot, such as `1-2048`.
-use crate::admin::failure::{Failure, code};
 use crate::control::Position;
 use serde_json::json;
+use tandem_http::rpc::{Failure, code};
 
 pub(super) fn write(Position { worker, slot }: Position) -> String {
     format!("{worker}-{slot}")

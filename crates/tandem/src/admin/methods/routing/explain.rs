@@ -1,8 +1,6 @@
 //! The method `routes.explain`: what would become of a request, and why.
 use super::rewriting;
 use super::rules::shown as shown_rule;
-use crate::admin::failure::{Failure, code};
-use crate::admin::methods::arguments::Arguments;
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_elements::View;
@@ -16,6 +14,7 @@ use sip_routing::rule::Outcome;
 use sip_transport::{Flow, Listener, ListenerId};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// The Call-ID of a request without one.
 const CALL_ID: &str = "explain";

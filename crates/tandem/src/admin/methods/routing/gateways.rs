@@ -1,7 +1,5 @@
 //! The methods `gateways.list`, `gateways.get`, `gateways.disable`, `gateways.enable`, `gateways.reload` and `groups.list`.
 use super::{rewriting, unchanged, unknown};
-use crate::admin::failure::{Failure, code};
-use crate::admin::methods::arguments::Arguments;
 use crate::config::{Keyword as _, NextHop};
 use crate::control::{Control, ReloadedGateways, Running};
 use serde_json::{Value, json};
@@ -11,6 +9,7 @@ use sip_routing::gateway::{
 };
 use sip_transport::Time;
 use std::sync::Arc;
+use tandem_http::rpc::{Arguments, Failure, code};
 use tracing::info;
 
 /// The words for states, in the order of [`State`].

@@ -12,9 +12,9 @@ pub(super) use limits::limits;
 pub(super) use prefixes::{lookup, reload, stats};
 pub(super) use rules::rules;
 
-use crate::admin::failure::{Failure, code};
 use crate::config::nearest;
 use crate::control::PolicyReloadError;
+use tandem_http::rpc::{Failure, code};
 
 /// The failure of a reload. The rows of the routes called so are wrong.
 fn unchanged(routes: &str, error: PolicyReloadError) -> Failure {

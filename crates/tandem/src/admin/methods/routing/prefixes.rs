@@ -1,11 +1,10 @@
 //! The methods `prefixes.lookup`, `prefixes.reload` and `prefixes.stats`.
 use super::unchanged;
-use crate::admin::failure::{Failure, code};
-use crate::admin::methods::arguments::Arguments;
 use crate::config::Prefixes;
 use crate::control::{Control, Running};
 use serde_json::{Value, json};
 use sip_routing::prefix::{Candidate, DEFAULT, Explanation};
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// All prefixes of a number, the longest first, which decides.
 pub(in crate::admin::methods) fn lookup(

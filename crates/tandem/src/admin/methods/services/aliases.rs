@@ -1,10 +1,9 @@
 //! The methods `aliases.list`, `aliases.set` and `aliases.delete`.
 use super::{domains, invalid, must_exist, refresh, subscriber};
-use crate::admin::failure::Failure;
-use crate::admin::methods::arguments::Arguments;
 use crate::control::{Control, Running};
 use crate::services::AliasName;
 use serde_json::{Value, json};
+use tandem_http::rpc::{Arguments, Failure};
 use tandem_store::Alias;
 
 /// Default page size.

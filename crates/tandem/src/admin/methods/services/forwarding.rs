@@ -1,10 +1,9 @@
 //! The methods `forwarding.show`, `forwarding.set` and `forwarding.delete`.
 use super::{invalid, must_exist, refresh, subscriber};
-use crate::admin::failure::Failure;
-use crate::admin::methods::arguments::Arguments;
 use crate::control::{Control, Running};
 use crate::services::{SubscriberName, target_uri};
 use serde_json::{Value, json};
+use tandem_http::rpc::{Arguments, Failure};
 use tandem_store::Forwarding;
 
 /// How long phones ring, in seconds, unless the operator says otherwise.

@@ -5,11 +5,10 @@ mod forwarding;
 pub(super) use aliases::{delete, list, set};
 pub(super) use forwarding::{delete as stop_forwarding, set as forward, show};
 
-use crate::admin::failure::{Failure, code};
-use crate::admin::methods::arguments::Arguments;
 use crate::control::{Control, Running};
 use crate::services::{self, SubscriberName};
 use std::fmt::Display;
+use tandem_http::rpc::{Arguments, Failure, code};
 
 /// The longest time that phones ring, in seconds.
 pub(super) const LONGEST_RING: u64 = 180;

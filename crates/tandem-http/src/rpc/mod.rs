@@ -1,7 +1,13 @@
 //! JSON-RPC 2.0: reads requests, notifications and batches, and answers with the error codes of the specification.
-use super::failure::{Failure, code};
-use super::methods;
-use crate::control::Control;
+
+mod arguments;
+mod failure;
+mod near;
+
+pub use arguments::{Arguments, Param, Params};
+pub use failure::{Failure, code};
+pub use near::nearest;
+
 use serde_json::{Map, Value, json};
 
 /// Maximum number of calls in one batch.
@@ -10,7 +16,13 @@ const LARGEST_BATCH: usize = 100;
 const LARGEST_ANSWERS: usize = 16 << 20;
 
 /// Answers a request or a batch, as JSON; `None` if it contains only notifications.
-pub async fn answer(control: &Control, body: &[u8]) -> Option<String> {
+///
+/// `call` runs a method with its parameters.
+pub async fn answer<C, F>(call: C, body: &[u8]) -> Option<String>
+where
+    C: Fn(String, Value) -> F,
+    F: Future<Output = Result<Value, Failure>>,
+{
     let request: Value = match serde_json::from_slice(body) {
         Ok(request) => request,
         Err(error) => {
@@ -19,15 +31,19 @@ pub async fn answer(control: &Control, body: &[u8]) -> Option<String> {
         }
     };
     match request {
-        Value::Array(batch) => answer_batch(control, batch).await,
+        Value::Array(batch) => answer_batch(call, batch).await,
         single => match Call::read(single) {
-            Ok(call) => answer_one(control, call).await,
+            Ok(one) => answer_one(&call, one).await,
             Err((id, failure)) => Some(failed(&id, failure)),
         },
     }
 }
 
-async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<String> {
+async fn answer_batch<C, F>(call: C, batch: Vec<Value>) -> Option<String>
+where
+    C: Fn(String, Value) -> F,
+    F: Future<Output = Result<Value, Failure>>,
+{
     let invalid = |problem: String| {
         let failure = Failure::new(code::INVALID_REQUEST, problem);
         Some(failed(&Value::Null, failure))
@@ -49,7 +65,7 @@ async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<String> {
                 let problem = "not run, because the answers before it in the batch are too large: send it again in another batch";
                 Some(failed(&id, Failure::refused(problem)))
             }
-            Ok(call) => answer_one(control, call).await,
+            Ok(one) => answer_one(&call, one).await,
             Err((id, failure)) => Some(failed(&id, failure)),
         };
         bytes += answer.as_ref().map_or(0, String::len);
@@ -59,9 +75,13 @@ async fn answer_batch(control: &Control, batch: Vec<Value>) -> Option<String> {
 }
 
 /// Runs a call; `None` if it is a notification.
-async fn answer_one(control: &Control, call: Call) -> Option<String> {
-    let result = methods::call(control, &call.method, call.params).await;
-    let id = call.id?;
+async fn answer_one<C, F>(call: &C, one: Call) -> Option<String>
+where
+    C: Fn(String, Value) -> F,
+    F: Future<Output = Result<Value, Failure>>,
+{
+    let result = call(one.method, one.params).await;
+    let id = one.id?;
     Some(match result {
         // `json!` would copy the result.
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
@@ -119,41 +139,41 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Configuration;
-    use crate::control::gated::run;
 
     /// Calls `node.version` with an id of this many bytes.
     fn call(bytes: usize) -> Value {
         json!({ "jsonrpc": "2.0", "id": "x".repeat(bytes), "method": "node.version" })
     }
 
-    #[test]
-    fn calls_of_a_batch_beyond_the_largest_answers_are_not_run_and_say_so() {
-        run(async {
-            let control = Control::new(None, Configuration::default(), None);
-            let large = LARGEST_ANSWERS / 2;
-            let notified = json!({ "jsonrpc": "2.0", "method": "node.version" });
-            let wrong = json!({ "jsonrpc": "2.0", "id": 1 });
-            let batch = json!([call(large), call(large), call(1), notified, wrong, call(2)]);
-            let answers = answer(&control, batch.to_string().as_bytes()).await;
-            let answers: Value = serde_json::from_str(&answers.expect("answers")).expect("JSON");
-            let answers = answers.as_array().expect("a list");
-            let has_run = |answer: &Value| answer["result"]["version"].is_string();
-            let have_run: Vec<bool> = answers.iter().map(has_run).collect();
-            assert_eq!(have_run, [true, true, false, false, false]);
-            for (place, id) in [(2, "x"), (4, "xx")] {
-                let refused = &answers[place];
-                assert_eq!(
-                    (&refused["id"], &refused["error"]["code"]),
-                    (&json!(id), &json!(-32_000))
-                );
-                let message = refused["error"]["message"].as_str().expect("a message");
-                assert!(
-                    message.starts_with("not run, because the answers"),
-                    "{message}"
-                );
-            }
-            assert_eq!(answers[3]["error"]["code"], code::INVALID_REQUEST);
-        });
+    async fn version(method: String, _: Value) -> Result<Value, Failure> {
+        assert_eq!(method, "node.version");
+        Ok(json!({ "version": "1" }))
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_batch_beyond_the_largest_answers_are_not_run_and_say_so() {
+        let large = LARGEST_ANSWERS / 2;
+        let notified = json!({ "jsonrpc": "2.0", "method": "node.version" });
+        let wrong = json!({ "jsonrpc": "2.0", "id": 1 });
+        let batch = json!([call(large), call(large), call(1), notified, wrong, call(2)]);
+        let answers = answer(version, batch.to_string().as_bytes()).await;
+        let answers: Value = serde_json::from_str(&answers.expect("answers")).expect("JSON");
+        let answers = answers.as_array().expect("a list");
+        let has_run = |answer: &Value| answer["result"]["version"].is_string();
+        let have_run: Vec<bool> = answers.iter().map(has_run).collect();
+        assert_eq!(have_run, [true, true, false, false, false]);
+        for (place, id) in [(2, "x"), (4, "xx")] {
+            let refused = &answers[place];
+            assert_eq!(
+                (&refused["id"], &refused["error"]["code"]),
+                (&json!(id), &json!(-32_000))
+            );
+            let message = refused["error"]["message"].as_str().expect("a message");
+            assert!(
+                message.starts_with("not run, because the answers"),
+                "{message}"
+            );
+        }
+        assert_eq!(answers[3]["error"]["code"], code::INVALID_REQUEST);
     }
 }

@@ -1,5 +1,6 @@
 //! The parameters of methods, and the check of what a call passes for them.
-use crate::admin::failure::{Failure, code};
+use super::failure::{Failure, code};
+use super::nearest;
 use serde_json::{Map, Value};
 
 /// The type of a parameter.
@@ -11,6 +12,8 @@ pub enum Param {
     Truth,
     /// A whole number in this inclusive range.
     Number(u64, u64),
+    /// A list of strings.
+    Texts,
 }
 
 impl Param {
@@ -21,14 +24,19 @@ impl Param {
             Self::Number(low, high) => value
                 .as_u64()
                 .is_some_and(|number| (low..=high).contains(&number)),
+            Self::Texts => value
+                .as_array()
+                .is_some_and(|texts| texts.iter().all(Value::is_string)),
         }
     }
 
-    pub(super) fn phrase(self) -> String {
+    /// The accepted values, as a phrase.
+    pub fn phrase(self) -> String {
         match self {
             Self::Text => "a string".to_owned(),
             Self::Truth => "true or false".to_owned(),
             Self::Number(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Texts => "a list of strings".to_owned(),
         }
     }
 }
@@ -37,11 +45,15 @@ impl Param {
 pub type Params = &'static [(&'static str, Param, bool)];
 
 /// The checked arguments of a call.
-pub(super) struct Arguments(Map<String, Value>);
+#[derive(Debug)]
+pub struct Arguments(Map<String, Value>);
 
 impl Arguments {
     /// Accepts arguments by name or by position; null means omitted.
-    pub(super) fn check(method: &str, params: Params, given: Value) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// [`code::INVALID_PARAMS`]: the first argument that is wrong, or a required one that is missing.
+    pub fn check(method: &str, params: Params, given: Value) -> Result<Self, Failure> {
         let invalid = |problem: String| Failure::new(code::INVALID_PARAMS, problem);
         let mut given: Map<String, Value> = match given {
             Value::Object(named) => named,
@@ -73,15 +85,23 @@ impl Arguments {
         }
     }
 
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
+    /// All arguments by name.
+    pub fn into_map(self) -> Map<String, Value> {
+        self.0
+    }
+
+    /// The string of this name.
+    pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
+    /// The number of this name.
+    pub fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name)?.as_u64()
     }
 
-    pub(super) fn truth(&self, name: &str) -> Option<bool> {
+    /// The boolean of this name.
+    pub fn truth(&self, name: &str) -> Option<bool> {
         self.0.get(name)?.as_bool()
     }
 }
@@ -89,7 +109,7 @@ impl Arguments {
 /// What to pass instead of a parameter that does not exist.
 fn hint(unknown: &str, params: Params) -> String {
     let known = || params.iter().map(|(name, ..)| *name);
-    match crate::config::nearest(unknown, known()) {
+    match nearest(unknown, known()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if params.is_empty() => "it takes no parameters".to_owned(),
         None => {
