@@ -361,7 +361,7 @@ fn follow_invite(
     sent == Ok(true)
 }
 
-/// Forwards a CANCEL, or the ACK of a failure, to the targets that its INVITE must have had, if another process may have forwarded that. It
+/// Forwards a CANCEL, or the ACK of a failure, to the targets that its INVITE must have had, if another node may have forwarded that. It
 /// proves nothing about its sender, so it reaches no gateway and no other domain, unless its address is trusted. Returns whether it was sent.
 fn follow_lost_invite(
     worker: &mut Worker<'_, '_>,
@@ -370,7 +370,7 @@ fn follow_lost_invite(
     routing: &Routing,
 ) -> bool {
     let parts = &mut worker.parts;
-    if !worker.proxy.may_have_lost_invites(parts) {
+    if !parts.settings.dialogs.adopts {
         return false;
     }
     let onward = if routing.in_our_dialog() {

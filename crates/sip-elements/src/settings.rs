@@ -181,6 +181,10 @@ pub struct ProxySettings {
 
 /// Settings of dialogs.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct DialogSettings {
     /// Whether the end of each call is recorded ([`Record::Call`](crate::Record::Call)).
     pub records: bool,

@@ -124,10 +124,10 @@ impl<O> Clients<O> {
             return Some(ClientId(place));
         }
         let key = branch.key();
-        let is_it = |client: &&Client<O>| client.key == Some(key) && is_wanted(client);
-        let index = self.by_key.find(key.tag(), |index| {
-            self.slab.at(index).filter(is_it).is_some()
-        })?;
+        let is_it = |client: &Client<O>| client.key == Some(key) && is_wanted(client);
+        let index = self
+            .by_key
+            .find(key.tag(), |index| self.slab.at(index).is_some_and(is_it))?;
         Some(self.slab.at(index)?.id(index))
     }
 

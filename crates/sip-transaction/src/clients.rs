@@ -239,6 +239,11 @@ impl<O: Copy> Transactions<O> {
         self.clients.has_ended(branch)
     }
 
+    /// Whether the transaction with this branch is here, or has [ended](Self::client_has_ended) here.
+    pub fn knows_client(&self, branch: &Branch) -> bool {
+        self.client_has_ended(branch) || self.clients.find(branch, |_| true).is_some()
+    }
+
     /// The request as sent, as long as the machine keeps it.
     pub fn client_request(&self, id: ClientId) -> Option<&[u8]> {
         let client = self.clients.get(id)?;

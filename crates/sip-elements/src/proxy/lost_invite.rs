@@ -44,12 +44,6 @@ impl Allowance {
 }
 
 impl Proxy {
-    /// Whether another process may have had the INVITE of a CANCEL or an ACK that matches no transaction: one of other nodes, or of this one
-    /// before it was restarted.
-    pub(crate) fn may_have_lost_invites(&self, parts: &WorkerParts<'_>) -> bool {
-        parts.settings.dialogs.adopts || !self.has_run_for_long(parts)
-    }
-
     /// Forwards a CANCEL, or the ACK of a failure, to the targets of its INVITE. Returns whether it was sent.
     pub(crate) fn follow_lost_invite(
         &mut self,
@@ -80,14 +74,18 @@ impl Proxy {
             let Ok(copy) = RequestCopy::new(parts, inbound, target, &routes, &hop, remote) else {
                 continue;
             };
-            if !self.allowance.admits(parts.now) {
-                parts.metrics.took_over(Takeover::Limited);
-                break;
-            }
             let uri = hop.strict.map_or(target.request_uri(), |it| it.uri);
             let key = CopyHash::new(hasher, server, (target, uri), remote).key(hasher, 0);
             let call_id = request.call_id().unwrap_or_default();
             let branch = Branch::keyed(hasher, key, call_id, suffix);
+            if parts.transactions.knows_client(&branch) {
+                // The INVITE was here, and its context is over.
+                continue;
+            }
+            if !self.allowance.admits(parts.now) {
+                parts.metrics.took_over(Takeover::Limited);
+                break;
+            }
             let write = |into: &mut Vec<u8>| branch.write(into);
             forward::send_statelessly(parts, &mut self.scratch, &copy, write);
             is_sent = true;

@@ -89,7 +89,7 @@ fn may_pass(response: &Message<'_>, forwarded: Forwarded) -> bool {
         ..=100 => false,
         _ if !matches!(method, Method::Invite | Method::Cancel) && is_repeated(response) => false,
         // A provisional response to another request would only be forwarded in vain (RFC 4320 section 4.1).
-        ..200 => method == Method::Invite,
+        101..200 => method == Method::Invite,
         200..300 => true,
         // The forwarded CANCEL has one answer for each copy.
         _ if method == Method::Cancel => true,

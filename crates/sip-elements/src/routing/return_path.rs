@@ -31,7 +31,7 @@ pub(crate) struct Forwarded {
 
 impl Forwarded {
     fn bits(self) -> u8 {
-        SOLE * u8::from(self.is_sole) | INSIDE * u8::from(self.is_inside)
+        (SOLE * u8::from(self.is_sole)) | (INSIDE * u8::from(self.is_inside))
     }
 
     const fn of_bits(bits: u8) -> Self {

@@ -111,7 +111,7 @@ pub struct ExchangeMachine {
     /// When the next reload changes the limits.
     reload: Time,
     /// Whether another node of a fleet takes its place when it fails: one that shares the bindings and the store of dialogs.
-    is_of_fleet: bool,
+    pub is_of_fleet: bool,
     /// The dialogs that requests came for and that were not there.
     missed: Vec<MissedDialog>,
 }
@@ -133,16 +133,6 @@ impl ExchangeMachine {
             is_of_fleet: false,
             missed: Vec::new(),
         }
-    }
-
-    /// A machine of a fleet. Whenever it fails, another one boots in its place.
-    pub fn of_a_fleet(plan: &HostPlan) -> Self {
-        let mut machine = Self::new(plan);
-        machine.is_of_fleet = true;
-        let mut settings = (*machine.settings).clone();
-        settings.dialogs.adopts = true;
-        machine.settings = Arc::new(settings);
-        machine
     }
 
     /// Gives the dialogs that were missed to their workers, from the store.
