@@ -338,9 +338,8 @@ fn to_client(
     (to, named): (Flow, Option<Flow>),
     output: &mut Sent,
 ) {
-    let upstream = Upstream::Node(node, response_flow(inbound.flow, &inbound.via));
     let hasher = &edge.shared.hasher;
-    let branch = EdgeBranch::new(hasher, inbound.request, &inbound.via, upstream);
+    let branch = EdgeBranch::new(hasher, inbound.request, &inbound.via, Upstream::Node);
     let mut patch = Patch::with_scratch(inbound.request, std::mem::take(&mut edge.scratch));
     inbound.patch(edge, &mut patch, to, &branch);
     if edge.settings.record_route && inbound.creates_dialog() {

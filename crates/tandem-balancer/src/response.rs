@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! response → probe? → our Via? → to a client: from a node? → its flow
-//!                              → to a node: that node if it answers, else the one that the Call-ID selects
+//!                              → to a node: the one of the Via below if it answers, else the one that the Call-ID selects
 //! ```
 
 use crate::edge::Edge;
@@ -10,9 +10,10 @@ use crate::members::Kind;
 use crate::metrics::DropReason;
 use crate::own_response;
 use crate::probes;
-use sip_message::{HeaderName, Message, Patch, Via};
+use sip_message::{HeaderName, Host, Message, Patch, Via};
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
 use sip_transport::{Flow, Output, Time, Undelivered};
+use std::net::SocketAddr;
 
 type Sent = Output<crate::Question>;
 
@@ -42,7 +43,7 @@ pub(crate) fn receive(
     }
     match branch.upstream {
         Upstream::Client(client) => to_client(edge, now, flow, (response, &branch), client, output),
-        Upstream::Node(number, node) => to_node(edge, response, number, node, output),
+        Upstream::Node => to_node(edge, response, &below, output),
     }
 }
 
@@ -77,16 +78,26 @@ fn to_client(
     edge.metrics.to_clients.increment();
 }
 
-fn to_node(edge: &mut Edge, response: &Message<'_>, number: u32, sender: Flow, output: &mut Sent) {
+/// Sends a response to the node that the Via below ours names, if that node answers, else to the one that the Call-ID selects.
+fn to_node(edge: &mut Edge, response: &Message<'_>, below: &Via<'_>, output: &mut Sent) {
     let call_id = response.call_id().unwrap_or_default();
-    let Some((node, is_hinted)) = edge.node_for(Some(number), call_id, Kind::Any) else {
+    let sender = match (below.host, below.received()) {
+        (_, Some(ip)) | (Host::Address(ip), None) => {
+            let port = below.rport().flatten().or(below.port);
+            edge.members
+                .at(SocketAddr::new(ip, port.unwrap_or(5060)))
+                .or_else(|| {
+                    edge.members
+                        .at(SocketAddr::new(ip, below.port.unwrap_or(5060)))
+                })
+        }
+        _ => None,
+    };
+    let hint = sender.map(|node| node.member.number);
+    let Some((node, _)) = edge.node_for(hint, call_id, Kind::Any) else {
         return edge.metrics.dropped(DropReason::StrayResponse);
     };
-    let flow = if is_hinted {
-        sender
-    } else {
-        node.flow(response.bytes().len(), edge.settings.largest_datagram)
-    };
+    let flow = node.flow(response.bytes().len(), edge.settings.largest_datagram);
     forward(edge, response, flow, output);
     edge.metrics.to_nodes.increment();
 }
@@ -130,8 +141,8 @@ pub(crate) fn undelivered_request(edge: &mut Edge, message: &Undelivered<'_>, ou
     };
     let branch = ours.branch().and_then(EdgeBranch::parse);
     let genuine = branch.filter(|branch| branch.is_genuine(&edge.shared.hasher, &response, &below));
-    if let Some(Upstream::Node(number, node)) = genuine.map(|branch| branch.upstream) {
+    if genuine.is_some_and(|branch| branch.upstream == Upstream::Node) {
         edge.metrics.responded(430);
-        to_node(edge, &response, number, node, output);
+        to_node(edge, &response, &below, output);
     }
 }

@@ -296,3 +296,16 @@ fn a_phone_without_nat_is_called_at_its_contact_through_the_edge() {
     let invite = invite.replace("sip:bob@example.org SIP", &format!("sip:bob@{BOB} SIP"));
     assert_eq!(bench.one(udp(NODES[0]), &invite).flow, udp(BOB));
 }
+
+#[test]
+fn two_nodes_that_forward_one_invite_are_one_transaction_to_the_callee() {
+    let mut bench = Bench::new(one_sided());
+    let invite = bench.one(udp(ALICE), &request("INVITE", "UDP", ALICE, "call", ""));
+    let uri = format!("sip:bob@{BOB}");
+    let copies = NODES.map(|node| bench.one(udp(node), &relayed(&invite, node, &uri, "")));
+    let via = |copy: &Sent| copy.values(HeaderName::Via).remove(0);
+    assert_eq!(via(&copies[0]), via(&copies[1]));
+    for (copy, node) in copies.iter().zip(NODES) {
+        assert_eq!(bench.one(udp(BOB), &copy.answer(180, "")).flow, udp(node));
+    }
+}
