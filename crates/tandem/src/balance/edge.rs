@@ -1,4 +1,5 @@
 //! A running edge: the order of startup and shutdown.
+use super::controller::Controller;
 use super::metrics::Figures;
 use super::nodes::{self, Nodes};
 use super::{admin, names};
@@ -58,7 +59,12 @@ impl RunningEdge {
         // The message already names the source of the error.
         let bound = Runtime::bind(listeners, count, options).map_err(|error| anyhow!("{error}"))?;
         let settings = Arc::new(config::balancer_settings(&balancer, bound.listeners()));
-        let nodes = Nodes::new(&balancer, Arc::clone(&settings), count.get())?;
+        let mut controller = Controller::new(&balancer.nodes)?;
+        let mut list = nodes::read(&balancer)?;
+        if let Some(controller) = controller.as_mut().filter(|_| list.is_empty()) {
+            list = controller.first().await;
+        }
+        let nodes = Nodes::new(list, Arc::clone(&settings), count.get())?;
         let nodes = Arc::new(nodes);
         let state = Arc::new(Shared {
             hasher,
@@ -99,8 +105,12 @@ impl RunningEdge {
             tokio::spawn(nodes::log_states(Arc::clone(&nodes))),
         ];
         if let Some(file) = &balancer.nodes.file {
+            let nodes = Arc::clone(&nodes);
             let follow = nodes::follow_file(file.0.clone(), nodes, workers.handle());
             tasks.push(tokio::spawn(follow));
+        }
+        if let Some(controller) = controller {
+            tasks.push(tokio::spawn(controller.follow(nodes, workers.handle())));
         }
         greet(&workers, &figures, admin.address());
         Ok(Self {

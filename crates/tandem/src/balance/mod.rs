@@ -2,6 +2,7 @@
 //! list of nodes, resolves names and shows what the edge does.
 
 mod admin;
+mod controller;
 mod edge;
 mod metrics;
 mod names;

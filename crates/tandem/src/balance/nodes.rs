@@ -25,16 +25,15 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts with the nodes of the configuration.
+    /// Starts with these nodes.
     ///
     /// # Errors
-    /// The file cannot be read, or the nodes contradict each other.
+    /// The nodes contradict each other.
     pub(super) fn new(
-        balancer: &Balancer,
+        list: Vec<Member>,
         settings: Arc<Settings>,
         workers: u16,
     ) -> anyhow::Result<Self> {
-        let list = read(balancer)?;
         let members = Members::new(list, &settings, workers, None)?;
         Ok(Self {
             settings,

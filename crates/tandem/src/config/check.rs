@@ -40,10 +40,9 @@ fn nodes(balancer: &Balancer, document: &Document<'_>) {
             "nodes.file",
             "`nodes.file` and `[[member]]` exclude each other: remove one".to_owned(),
         ),
-        (None, 0) => document.report_at(
+        (None, 0) if balancer.nodes.controller.is_none() => document.report_at(
             "member",
-            "there is no node: add a `[[member]]` section for each node, or set `nodes.file`"
-                .to_owned(),
+            "there is no node: add a `[[member]]` section for each node, or set `nodes.file` or `nodes.controller`".to_owned(),
         ),
         _ => {}
     }

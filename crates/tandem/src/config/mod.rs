@@ -44,6 +44,7 @@ pub use routing_policy::{
     OwnListener, PolicyError, Routes, descriptions, group_names, own_listener, policy,
 };
 pub use sections::*;
+pub use values::controller_url::ControllerUrl;
 pub use values::host::{
     Advertised, AgentName, Count, DatabaseUrl, DomainName, FilePath, HepCollector, LocationStore,
     NextHop,

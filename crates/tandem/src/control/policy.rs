@@ -192,6 +192,7 @@ impl Control {
         let mut settings = config::settings(configuration, listeners);
         settings.dialogs.events = calls::switch(&self.events, configuration);
         settings.policy = policy;
+        settings.fleet = self.fleet_secret.get().copied();
         settings
     }
 

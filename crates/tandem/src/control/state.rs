@@ -14,10 +14,11 @@ use crate::fleet_store::FleetCounters;
 use crate::trace::Traces;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
+use sip_message::KeyHasher;
 use sip_routing::gateway::Descriptions;
 use sip_runtime::Clock;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
@@ -35,6 +36,8 @@ pub struct Control {
     pub file: Option<PathBuf>,
     /// The configuration in force.
     pub configuration: ArcSwap<Configuration>,
+    /// Keyed hashes with the secret of the fleet, once it is read; not set: there are no edges.
+    pub(crate) fleet_secret: OnceLock<KeyHasher>,
     /// Counters of the control plane.
     pub counters: ControlCounters,
     /// What happens to call records.
@@ -81,6 +84,7 @@ impl Control {
             file,
             traces: Traces::new(configuration.workers.count.resolve().max(1)),
             configuration: ArcSwap::from_pointee(configuration),
+            fleet_secret: OnceLock::new(),
             counters: ControlCounters::default(),
             records: RecordCounters::default(),
             events: Arc::new(hub),

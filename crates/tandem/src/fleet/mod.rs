@@ -207,10 +207,8 @@ fn list(result: &Value) -> anyhow::Result<String> {
     }
     let mut text = table.to_string();
     if let Some(problem) = listed.problem {
-        text.push_str(&format!(
-            "\nThe source of members ({}) fails: {problem}\n",
-            listed.source
-        ));
+        let source = &listed.source;
+        text = format!("{text}\nThe source of members ({source}) fails: {problem}\n");
     }
     Ok(text)
 }

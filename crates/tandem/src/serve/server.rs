@@ -10,6 +10,7 @@ use crate::admin;
 use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
 use crate::control::{Control, LogControl, Running, TimedRoutes, service_manager};
+use crate::fleet_secret;
 use crate::trace;
 use crate::warnings::dangerous_settings;
 use anyhow::{Error, anyhow};
@@ -78,6 +79,10 @@ impl Server {
         let configuration = control.configuration.load_full();
         for warning in dangerous_settings(&configuration) {
             warn!("{warning}");
+        }
+        if let Some(file) = &configuration.fleet.secret_file {
+            // It is set once.
+            let _ = control.fleet_secret.set(fleet_secret::read(&file.0)?);
         }
         let tls = load_tls(&configuration)?;
         let admin = admin::listen(&control).await?;

@@ -2,6 +2,7 @@
 use super::{Admin, Certificate, Connections, Dns, Listen, Log, Overload, Tls, Udp, Workers};
 use crate::config::catalogue::{any, between, optional, required};
 use crate::config::declare::section;
+use crate::config::values::controller_url::ControllerUrl;
 use crate::config::values::duration::{millis, seconds};
 use crate::config::values::host::FilePath;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -84,6 +85,13 @@ section! {
         /// JSON file with the nodes, instead of `[[member]]`. The edge reads it again when it changes. A file that is empty, invalid or
         /// missing changes nothing, and the log says so.
         restart file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/members.json".into())));
+
+        /// Controller that tells the edge which nodes there are ([controller](controller.md)). The edge starts with `[[member]]` or `file`, if
+        /// one of them is set, and otherwise waits for the controller. It keeps the last nodes while the controller is away.
+        restart controller: Option<ControllerUrl> = None, optional(ControllerUrl::example());
+
+        /// File with the token of the controller's interface.
+        restart token_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/fleet.token".into())));
 
         /// Addresses of the listeners that only nodes use. If empty, every listener takes requests of nodes, and the source address of a
         /// request says whether it comes from a node. Use separate listeners if senders on the network of the clients can forge addresses.

@@ -2,7 +2,7 @@
 use crate::config::catalogue::{any, between, optional, optional_between};
 use crate::config::declare::{choice, section};
 use crate::config::values::duration::{days, millis, seconds};
-use crate::config::values::host::{DatabaseUrl, LocationStore};
+use crate::config::values::host::{DatabaseUrl, FilePath, LocationStore};
 use crate::config::values::keyword::Durability;
 use crate::config::values::node_name::NodeName;
 use std::time::Duration;
@@ -90,6 +90,11 @@ section! {
         /// Name of this process in the fleet: as for `node.name`. Two nodes that run at the same time need different names. The environment
         /// variable `TANDEM_INSTANCE` sets it, too; in Kubernetes, set it to the UID of the pod. If omitted, `node.name`.
         restart instance: Option<NodeName> = None, optional(Some(NodeName::default()));
+
+        /// File with the secret of the fleet: 32 or more bytes, the same for all edges and nodes. With it, the server takes the address of a
+        /// client from the edge that forwarded its request, for bans, limits, nonces and trust. If omitted, a request comes from where its
+        /// packet comes from.
+        restart secret_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/fleet.secret".into())));
 
         /// The first part of all keys in Redis: as for `node.name`. Fleets that share a server need different ones.
         restart prefix: NodeName = NodeName::default(), any();

@@ -1,4 +1,4 @@
-//! Measurements, not run by default: `cargo test -p tandem --lib fleet::tests::size -- --ignored --nocapture`.
+//! Measurements, not run by default: `cargo test -p tandem --lib fleet_store::tests::size -- --ignored --nocapture`.
 use super::nodes::{Kind, Node};
 use super::store::Store;
 use std::time::{Duration, Instant};
