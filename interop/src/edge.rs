@@ -12,7 +12,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// The secret of all fleets in tests.
-const SECRET: &str = "0123456789abcdef0123456789abcdef\n";
+pub const FLEET_SECRET: &str = "0123456789abcdef0123456789abcdef\n";
 
 /// A running edge.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Edge {
             admin_port: free_port(),
         };
         Server::make_certificate(edge.folder.path(), &["example.org", "127.0.0.1"]);
-        std::fs::write(edge.path("secret"), SECRET).expect("the secret");
+        std::fs::write(edge.path("secret"), FLEET_SECRET).expect("the secret");
         edge.set_nodes(nodes);
         edge.configure();
         edge.restart();

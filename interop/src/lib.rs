@@ -39,7 +39,7 @@ pub use browser::{Library, WebAccount, WebPhone};
 pub use capture::{Capture, Packets, WireMessage};
 pub use dissection::Dissected;
 pub use dns::{NameServer, Records, ZONE};
-pub use edge::Edge;
+pub use edge::{Edge, FLEET_SECRET};
 pub use gateways::Gateways;
 pub use kamailio::Kamailio;
 pub use lab::{lab_command, lab_run, lab_users};
