@@ -206,7 +206,14 @@ fn spoil(
             vec![(flow, bytes)]
         }
         Fault::ForwardsTwice if status == 0 && method == Method::Invite => {
-            let again = rewritten("branch=z9hG4bK0000", "branch=z9hG4bK1111");
+            let cookie = "branch=z9hG4bK";
+            let text = String::from_utf8_lossy(&bytes);
+            // The topmost Via is ours. Its branch is lower-case hexadecimal digits.
+            let branch = text
+                .find(cookie)
+                .map_or("", |at| &text[at..][..cookie.len() + 1]);
+            let digit = if branch.ends_with('0') { '1' } else { '0' };
+            let again = rewritten(branch, &format!("{cookie}{digit}"));
             vec![(flow, bytes), (flow, again)]
         }
         Fault::RefusesTwice if status == 486 || status == 480 => {

@@ -138,6 +138,8 @@ fn repair_strict_route<'m>(
 }
 
 /// Counts the topmost values that name us. The value below them is the next hop. Returns the last of ours.
+///
+/// A value that another node of the fleet wrote names that node, but its proof says that it is ours, too.
 fn pop_own_routes<'m>(
     routing: &mut Routing,
     request: &Message<'m>,
@@ -154,7 +156,12 @@ fn pop_own_routes<'m>(
         } else {
             NameAddr::parse(value).and_then(|route| route.uri())
         };
-        if !uri.is_some_and(|uri| view.settings.domains.is_us(&uri)) {
+        let is_ours = |uri: &Uri<'_>| {
+            view.settings.domains.is_us(uri)
+                || (view.settings.fleet.is_some()
+                    && proof_of(uri, request, &view.shared.hasher).is_some())
+        };
+        if !uri.is_some_and(|uri| is_ours(&uri)) {
             routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
             break;
         }

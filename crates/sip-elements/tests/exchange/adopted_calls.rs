@@ -3,7 +3,8 @@
 use crate::bench::{ALICE, BOB, Bench, accept, accept_at, only, settings, status};
 use crate::live_calls::{acknowledged_call, from_alice, node_with};
 use sip_dialog::Ended;
-use sip_elements::{ControlMessage, Exchange, MissedDialog, Record, Settings};
+use sip_elements::{ControlMessage, Domains, Exchange, MissedDialog, Record, Settings};
+use sip_message::KeyHasher;
 use sip_transport::{Input, Node};
 use std::time::Duration;
 
@@ -19,6 +20,18 @@ fn of_a_fleet() -> Settings {
     let mut settings = settings();
     settings.dialogs.persist = true;
     settings.dialogs.adopts = true;
+    settings
+}
+
+/// A node of the same fleet at another address.
+fn elsewhere() -> Settings {
+    let mut settings = of_a_fleet();
+    settings.fleet = Some(KeyHasher::new((11, 12)));
+    for listener in &mut settings.listeners {
+        listener.address = "192.0.2.2:5060".parse().expect("an address");
+        listener.advertised = "192.0.2.2:5060".to_owned();
+    }
+    settings.domains = Domains::new(&["example.org".into()], &settings.listeners);
     settings
 }
 
@@ -59,7 +72,7 @@ fn taken_over() -> (Bench, String, Stored) {
     let mut first = node_with(of_a_fleet());
     let (_, answered) = acknowledged_call(&mut first);
     let stored = recorded(&mut first).stored.pop().expect("a state");
-    let mut second = node_with(of_a_fleet());
+    let mut second = node_with(elsewhere());
     second.now = first.now + Duration::from_secs(5);
     (second, answered, stored)
 }
