@@ -8,7 +8,8 @@ use futures_util::future::{Fuse, FusedFuture as _};
 use metered::{Allowance, Metered};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, RedisResult,
+    Value, from_redis_value,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
@@ -99,13 +100,15 @@ impl Connection {
         }
     }
 
-    /// Sends commands, and waits for the responses. Returns how many were confirmed, and why not all were. The connection is of no use after
-    /// a failure.
+    /// Sends commands whose responses are numbers, and waits for them. Returns how many were confirmed, and why not all were. The connection is
+    /// of no use after a failure.
     pub(crate) async fn send(&mut self, commands: &Pipeline) -> (u64, anyhow::Result<()>) {
         let responses = match self.request(commands, Bounds::SHORT).await {
             Ok(responses) => responses,
             Err(problem) => return (0, Err(problem)),
         };
+        let number = |response: RedisResult<Value>| Ok(from_redis_value::<i64>(response?)?);
+        let responses: Vec<RedisResult<i64>> = responses.into_iter().map(number).collect();
         let confirmed = responses.iter().filter(|response| response.is_ok()).count() as u64;
         let failure = responses.into_iter().find_map(Result::err);
         (confirmed, failure.map_or(Ok(()), |error| Err(error.into())))
