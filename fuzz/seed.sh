@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 torture=../crates/sip-message/tests/torture
 
 for target in datagram stream uri host params header_name header_via header_name_addr header_cseq header_credentials header_challenge \
-    header_session_interval node websocket_handshake websocket_frames stun proxy_protocol connection flow_token record_route glance capture reassembly; do
+    header_session_interval node websocket_handshake websocket_frames stun proxy_protocol connection flow_token record_route glance edge capture reassembly; do
     mkdir -p "corpus/$target"
 done
 
@@ -38,7 +38,7 @@ for message in "$torture"/*/*.dat; do
     name=$(basename "$message" .dat)
     # Options 2 (relay, no challenges), then the message, and again half a second later with answers.
     { printf '\002'; record 12 "$message"; record 61 "$message"; } > "corpus/node/$name"
-    cp "$message" "corpus/datagram/$name"
+    cp "$message" "corpus/datagram/$name"; cp "$message" "corpus/edge/$name"
     cp "$message" "corpus/glance/$name"
     pcap "$message" > "corpus/capture/$name"
     # Three segments, the second one last and twice.
