@@ -3,6 +3,7 @@
 use crate::postgres::Server as Postgres;
 use interop::{Child, Edge, FLEET_SECRET, Redis, Server, ServerOptions, lab_users, wait_until};
 use serde_json::Value;
+use sip_transport::Protocol;
 use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
@@ -138,12 +139,14 @@ impl Fleet {
         }
     }
 
-    /// Starts calls among the phones of an edge, at this rate, and lets them end by themselves.
-    pub fn calls(&self, edge: usize, rate: u32, duration: Duration) -> Calls {
+    /// Starts calls over a transport among the phones of an edge, at this rate, and lets them end by themselves.
+    pub fn calls(&self, edge: usize, transport: &str, rate: u32, duration: Duration) -> Calls {
         let report = self.folder.path().join(format!("calls{edge}.json"));
         let mut command = Command::new(Server::binary());
         command.args(["lab", "run", "call", "--quiet", "--ignore-icmp"]);
-        command.args(["--server", &self.edges[edge].address().to_string()]);
+        let protocol = Protocol::from_token(transport.as_bytes()).expect("a transport");
+        let server = self.edges[edge].address_of(protocol).to_string();
+        command.args(["--transport", transport, "--server", &server]);
         command.args(["--domain", self.nodes[0].domain()]);
         command.args(["--password", "user{}-secret", "--nonces", "fresh"]);
         command.args(["--phones", &PHONES.to_string()]);

@@ -21,28 +21,18 @@ fn from_environment(name: &str, default: u32) -> u32 {
     value.map_or(default, |value| value.parse().expect("a number"))
 }
 
-#[test]
-fn no_call_is_lost_while_one_process_after_the_other_is_killed() {
-    let seconds = from_environment("FLEET_SECONDS", 30);
+/// Makes calls over a transport through all edges, kills one process after the other meanwhile, and expects every call to succeed.
+fn survive(transport: &str, seconds: u32, kinds: &[Member]) {
     let rate = from_environment("FLEET_RATE", 20);
     let interval = Duration::from_secs(from_environment("FLEET_INTERVAL", 4).into());
-    let duration = Duration::from_secs(seconds.into());
+    let duration = Duration::from_secs(from_environment("FLEET_SECONDS", seconds).into());
     let mut fleet = Fleet::start();
     let calls: Vec<_> = (0..EDGES)
-        .map(|edge| fleet.calls(edge, rate / EDGES as u32, duration))
+        .map(|edge| fleet.calls(edge, transport, rate / EDGES as u32, duration))
         .collect();
     let end = Instant::now() + duration;
-    let kinds = [
-        Member::Node(0),
-        Member::Redis,
-        Member::Node(1),
-        Member::Edge(0),
-        Member::Postgres,
-        Member::Node(2),
-        Member::Edge(1),
-    ];
     let mut killed = Vec::new();
-    for member in kinds.into_iter().cycle() {
+    for member in kinds.iter().copied().cycle() {
         sleep(interval.saturating_sub(AWAY));
         if Instant::now() + AWAY > end {
             break;
@@ -67,4 +57,31 @@ fn no_call_is_lost_while_one_process_after_the_other_is_killed() {
     }
     assert!(killed.len() >= NODES, "{killed:?}");
     assert_eq!(failures, 0);
+}
+
+#[test]
+fn no_call_is_lost_while_one_process_after_the_other_is_killed() {
+    let kinds = [
+        Member::Node(0),
+        Member::Redis,
+        Member::Node(1),
+        Member::Edge(0),
+        Member::Postgres,
+        Member::Node(2),
+        Member::Edge(1),
+    ];
+    survive("udp", 30, &kinds);
+}
+
+/// The connections of an edge that is killed end with it, so the edges stay.
+#[test]
+fn no_call_over_connections_is_lost_while_nodes_and_stores_are_killed() {
+    let kinds = [
+        Member::Node(0),
+        Member::Node(1),
+        Member::Redis,
+        Member::Node(2),
+        Member::Postgres,
+    ];
+    survive("tls", 20, &kinds);
 }

@@ -137,6 +137,19 @@ fn repair_strict_route<'m>(
     Some(uri)
 }
 
+/// Whether another node of the fleet wrote this value. Its own proof says so. If the node recorded both of its sides, the value for the other
+/// party has no proof for this one, but the value below it has, and names the same host.
+fn is_of_fleet(uri: &Uri<'_>, below: Option<&[u8]>, request: &Message<'_>, view: View<'_>) -> bool {
+    let hasher = &view.shared.hasher;
+    if view.settings.fleet.is_none() || !uri.params.contains(proof::PARAMETER) {
+        return false;
+    }
+    let is_proven = |uri: &Uri<'_>| proof_of(uri, request, hasher).is_some();
+    let below = || NameAddr::parse(below?)?.uri();
+    is_proven(uri)
+        || below().is_some_and(|below| below.host_bytes == uri.host_bytes && is_proven(&below))
+}
+
 /// Counts the topmost values that name us. The value below them is the next hop. Returns the last of ours.
 ///
 /// A value that another node of the fleet wrote names that node, but its proof says that it is ours, too.
@@ -156,10 +169,9 @@ fn pop_own_routes<'m>(
         } else {
             NameAddr::parse(value).and_then(|route| route.uri())
         };
+        let below = values.peek().copied();
         let is_ours = |uri: &Uri<'_>| {
-            view.settings.domains.is_us(uri)
-                || (view.settings.fleet.is_some()
-                    && proof_of(uri, request, &view.shared.hasher).is_some())
+            view.settings.domains.is_us(uri) || is_of_fleet(uri, below, request, view)
         };
         if !uri.is_some_and(|uri| is_ours(&uri)) {
             routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
