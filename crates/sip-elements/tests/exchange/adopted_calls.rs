@@ -29,7 +29,7 @@ fn elsewhere() -> Settings {
     settings.fleet = Some(KeyHasher::new((11, 12)));
     for listener in &mut settings.listeners {
         listener.address = "192.0.2.2:5060".parse().expect("an address");
-        listener.advertised = "192.0.2.2:5060".to_owned();
+        listener.advertised = "192.0.2.2:5060".into();
     }
     settings.domains = Domains::new(&["example.org".into()], &settings.listeners);
     settings
