@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity simulate setup setup-test setup-bench setup-package setup-test-package
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity kubernetes simulate setup setup-test setup-bench setup-package setup-test-package
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -56,6 +56,9 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 
 interop-features: setup-test ## Run `interop` with rules, prefixes, limits and records behind every test
 	INTEROP_FEATURES=all scripts/interop --no-fail-fast
+
+kubernetes: ## Install the chart in a cluster and make calls while it is disturbed; docs/kubernetes.md has the variables
+	@deploy/kubernetes/try
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
