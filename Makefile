@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience simulate setup setup-test setup-bench setup-package setup-test-package
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience simulate setup setup-test setup-bench setup-package setup-test-package kubernetes
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -60,6 +60,8 @@ interop-features: setup-test ## Run `interop` with rules, prefixes, limits and r
 resilience: setup-test ## Kill every process of a fleet in turn for ten minutes, under 200 calls per second
 	cargo build --release --package tandem
 	INTEROP_BINARY=$(CURDIR)/target/release/tandem FLEET_SECONDS=600 FLEET_RATE=200 FLEET_INTERVAL=20 cargo test --package interop --test fleet -- --nocapture
+kubernetes: ## Install the chart in a cluster and make calls while it is disturbed; docs/kubernetes.md has the variables
+	@deploy/kubernetes/try
 
 simulate: setup ## Run simulator seeds for ten minutes
 	cargo run --release --package sip-simulator --example simulate -- --minutes 10
