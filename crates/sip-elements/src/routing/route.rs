@@ -154,7 +154,7 @@ fn pop_own_routes<'m>(
         } else {
             NameAddr::parse(value).and_then(|route| route.uri())
         };
-        if !uri.is_some_and(|uri| view.settings.domains.is_us(&uri)) {
+        if !uri.is_some_and(|uri| is_ours(&uri, request, view)) {
             routing.next_route = Some(uri.map_or(value, |uri| uri.bytes).into());
             break;
         }
@@ -162,6 +162,12 @@ fn pop_own_routes<'m>(
         last = uri;
     }
     last
+}
+
+/// Whether a Route value names this node. In a fleet, another node with our secret may have written it, with its own address: the proof tells.
+fn is_ours(uri: &Uri<'_>, request: &Message<'_>, view: View<'_>) -> bool {
+    view.settings.domains.is_us(uri)
+        || view.settings.dialogs.adopts && proof_of(uri, request, &view.shared.hasher).is_some()
 }
 
 /// Checks whether the last of our values proves that the request goes where its dialog leads. It must use the route set
