@@ -5,46 +5,10 @@ mod common;
 mod process;
 
 use common::calls::response;
+use common::redis::Redis;
 use common::{Phone, Place, get, metric, run, until};
 use process::free_port;
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use tandem::serve::Server;
-use tempfile::TempDir;
-
-/// A Redis server without persistence, which ends with this value.
-struct Redis {
-    process: Child,
-    _directory: TempDir,
-}
-
-impl Redis {
-    async fn start(port: u16) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let process = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed (scripts/setup test)");
-        until("redis-server listens", async || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        })
-        .await;
-        Self {
-            process,
-            _directory: directory,
-        }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 fn place(name: &str, redis: u16) -> Place {
     Place::new(&format!(

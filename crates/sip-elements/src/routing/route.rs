@@ -141,7 +141,8 @@ fn repair_strict_route<'m>(
 /// party has no proof for this one, but the value below it has, and names the same host.
 fn is_of_fleet(uri: &Uri<'_>, below: Option<&[u8]>, request: &Message<'_>, view: View<'_>) -> bool {
     let hasher = &view.shared.hasher;
-    if view.settings.fleet.is_none() || !uri.params.contains(proof::PARAMETER) {
+    let is_of_fleet = view.settings.fleet.is_some() || view.settings.dialogs.adopts;
+    if !is_of_fleet || !uri.params.contains(proof::PARAMETER) {
         return false;
     }
     let is_proven = |uri: &Uri<'_>| proof_of(uri, request, hasher).is_some();

@@ -229,6 +229,36 @@ fn a_request_to_a_target_that_only_the_dialog_knows_waits_for_the_adoption() {
 }
 
 #[test]
+fn a_route_value_that_another_node_of_the_fleet_wrote_leads_here() {
+    let (_, answered, _) = taken_over();
+    let elsewhere = |adopts| {
+        let mut listeners = of_a_fleet().listeners;
+        listeners[0].address = "192.0.2.2:5060".parse().expect("address");
+        listeners[0].advertised = "192.0.2.2:5060".into();
+        let mut settings = Settings::new(&["example.org".into()], listeners);
+        settings.dialogs.adopts = adopts;
+        node_with(settings)
+    };
+    let bye = from_alice(&answered, "BYE", 2, "");
+    let mut second = elsewhere(true);
+    let sent = second.receive(ALICE, &bye);
+    assert!(
+        sent.iter()
+            .any(|(to, _)| *to == BOB.parse().expect("address")),
+        "{sent:?}"
+    );
+    let forged = bye.replace("Call-ID: call-1", "Call-ID: call-2");
+    for (mut node, request) in [(elsewhere(true), &forged), (elsewhere(false), &bye)] {
+        let sent = node.receive(ALICE, request);
+        assert!(
+            sent.iter()
+                .all(|(to, _)| *to != BOB.parse().expect("address")),
+            "{sent:?}"
+        );
+    }
+}
+
+#[test]
 fn a_node_without_a_store_reports_nothing() {
     let (_, answered, _) = taken_over();
     let mut settings = of_a_fleet();

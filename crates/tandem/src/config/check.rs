@@ -15,6 +15,7 @@ pub fn together(configuration: &Configuration, document: &Document<'_>) {
     listeners(configuration, document);
     kamailio(configuration, document);
     shared_locations(configuration, document);
+    shared_dialogs(configuration, document);
     certificates(configuration, document);
     lifetimes(configuration, document);
     timers(configuration, document);
@@ -140,6 +141,25 @@ fn shared_locations(configuration: &Configuration, document: &Document<'_>) {
             ),
         );
     }
+}
+
+/// What calls that a fleet shares do not go with.
+fn shared_dialogs(configuration: &Configuration, document: &Document<'_>) {
+    let dialogs = &configuration.dialogs;
+    if dialogs.store.redis().is_none() {
+        return;
+    }
+    let problem = if configuration.kamailio().is_some() {
+        "`database.schema = \"kamailio\"`: nodes need the secret of a database of Tandem to know the calls of other nodes"
+    } else if !dialogs.persist {
+        "`dialogs.persist = false`: remove one of both keys"
+    } else {
+        return;
+    };
+    document.report_at(
+        "dialogs.store",
+        format!("`dialogs.store = \"redis://…\"`: not possible with {problem}"),
+    );
 }
 
 /// The certificate that a listener for TLS requires.

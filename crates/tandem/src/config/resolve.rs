@@ -137,7 +137,7 @@ pub fn settings(configuration: &Configuration, listeners: &[Listener]) -> Settin
                 || configuration.log.calls != CallLines::None,
             events: Arc::default(),
             persist: configuration.saves_dialogs(),
-            adopts: false,
+            adopts: configuration.shared_dialogs().is_some(),
         },
         timers: TimerSettings {
             t1: timers.t1,

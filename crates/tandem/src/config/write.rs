@@ -24,6 +24,7 @@ impl Configuration {
         let mut shown = self.clone();
         shown.database.url = self.database.url.shown();
         shown.events.publish = self.events.publish.as_ref().map(RedisUrl::shown);
+        shown.dialogs.store = self.dialogs.store.shown();
         shown.location.store = self.location.store.shown();
         for gateway in &mut shown.gateway {
             let password = &mut gateway.account.password;

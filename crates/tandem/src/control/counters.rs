@@ -19,7 +19,7 @@ pub struct ControlCounters {
     /// Saves that failed and are retried.
     pub save_failures: Counter,
     /// Saves of dialogs.
-    pub dialogs: DialogSaveCounters,
+    pub dialogs: Arc<DialogSaveCounters>,
     /// Lines about calls that the log did not take in time.
     pub call_lines_dropped: Counter,
     /// Failed polls for changed subscribers.

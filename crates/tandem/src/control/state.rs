@@ -10,7 +10,7 @@ use crate::calls::events::Hub;
 use crate::calls::publishing::PublishCounters;
 use crate::calls::records::RecordCounters;
 use crate::config::Configuration;
-use crate::fleet_store::FleetCounters;
+use crate::fleet_store::{FleetCounters, FleetDialogCounters};
 use crate::trace::Traces;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sip_elements::ControlMessage;
@@ -48,6 +48,8 @@ pub struct Control {
     pub publishing: PublishCounters,
     /// What happens to bindings that a fleet shares.
     pub fleet: Arc<FleetCounters>,
+    /// What happens to dialogs that a fleet shares.
+    pub fleet_dialogs: Arc<FleetDialogCounters>,
     /// What keeps the server from becoming ready; `None`: nothing.
     pub(crate) obstacle: ArcSwapOption<String>,
     /// The traces that run.
@@ -90,6 +92,7 @@ impl Control {
             events: Arc::new(hub),
             publishing: PublishCounters::default(),
             fleet: Arc::default(),
+            fleet_dialogs: Arc::default(),
             obstacle: ArcSwapOption::empty(),
             dialog_answers: DialogAnswers::default(),
             trusted_group: ArcSwapOption::empty(),

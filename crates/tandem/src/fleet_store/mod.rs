@@ -1,4 +1,4 @@
-//! Bindings that the nodes of a fleet share through Redis or Valkey (`location.store`).
+//! What the nodes of a fleet share through Redis or Valkey: bindings (`location.store`), described here, and [`dialogs`].
 //!
 //! Every node has all bindings in memory and reads calls from there. [`FleetLocations`] gives the changes of this node versions, and takes
 //! over those of others. It does no input or output. The [`Link`] moves records between it and the store.
@@ -13,6 +13,7 @@
 
 mod comparison;
 mod counters;
+mod dialogs;
 mod layout;
 mod ledger;
 mod link;
@@ -25,6 +26,10 @@ mod stamping;
 mod tests;
 
 pub use counters::{FleetCounters, Ignored, RoundTrip};
+pub(crate) use dialogs::{
+    DialogLink, DialogLinkOptions, DialogNews, DialogOutlet, IntakeOptions, Pulse,
+};
+pub use dialogs::{FleetDialogCounters, Origin, Search};
 pub(crate) use link::{Link, LinkOptions};
 pub(crate) use locations::{FleetLocations, FleetOptions};
 pub(crate) use stamping::stamp_until;

@@ -20,7 +20,7 @@ const READ: usize = 16;
 /// Fields that one step of a scan returns, approximately.
 const SCAN: usize = 1_000;
 /// Bytes of the responses to a read or a scan.
-const LARGE: usize = 64 << 20;
+pub(super) const LARGE: usize = 64 << 20;
 /// Time limit of the responses.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -338,7 +338,7 @@ fn change(shard: u16, entry: Value) -> anyhow::Result<Change> {
     })
 }
 
-fn pipeline() -> Pipeline {
+pub(super) fn pipeline() -> Pipeline {
     let mut commands = Pipeline::new();
     commands.ignore_errors();
     commands
@@ -350,7 +350,7 @@ fn run_of(info: &str) -> String {
     run.unwrap_or_default().trim().to_owned()
 }
 
-fn string(value: Option<Value>) -> anyhow::Result<String> {
+pub(super) fn string(value: Option<Value>) -> anyhow::Result<String> {
     match value {
         Some(Value::BulkString(bytes)) => Ok(String::from_utf8(bytes)?),
         Some(Value::SimpleString(text) | Value::VerbatimString { text, .. }) => Ok(text),
@@ -358,7 +358,7 @@ fn string(value: Option<Value>) -> anyhow::Result<String> {
     }
 }
 
-fn list(value: Option<Value>) -> anyhow::Result<Vec<Value>> {
+pub(super) fn list(value: Option<Value>) -> anyhow::Result<Vec<Value>> {
     match value {
         Some(Value::Array(values)) => Ok(values),
         Some(Value::Nil) => Ok(Vec::new()),
@@ -366,7 +366,7 @@ fn list(value: Option<Value>) -> anyhow::Result<Vec<Value>> {
     }
 }
 
-fn byte_strings(values: Vec<Value>) -> anyhow::Result<Vec<Vec<u8>>> {
+pub(super) fn byte_strings(values: Vec<Value>) -> anyhow::Result<Vec<Vec<u8>>> {
     let bytes = |value| match value {
         Value::BulkString(bytes) => Ok(bytes),
         other => Err(unexpected("a string", Some(&other))),

@@ -2,6 +2,7 @@
 //! state of a dialog is kept, and a call that ends within the delay is never written.
 use super::saved_dialogs::SavedDialogs;
 use crate::control::{Control, DialogSaveCounters};
+use crate::fleet_store::DialogNews;
 use sip_runtime::Clock;
 use sip_transport::Time;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +26,7 @@ const WAITING: usize = 65_536;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Creates the queue: the end of the workers, and that of the [`DialogSaver`].
-pub(super) fn queue() -> (mpsc::Sender<DialogRow>, mpsc::Receiver<DialogRow>) {
+pub(super) fn queue() -> (mpsc::Sender<DialogNews>, mpsc::Receiver<DialogNews>) {
     mpsc::channel(WAITING)
 }
 
@@ -104,7 +105,7 @@ impl Unsaved {
 
 /// The end of the queue that this task empties.
 struct Queue {
-    changes: mpsc::Receiver<DialogRow>,
+    changes: mpsc::Receiver<DialogNews>,
     clock: Clock,
 }
 
@@ -114,7 +115,9 @@ impl Queue {
         let now = self.clock.now();
         let is_open = loop {
             match self.changes.try_recv() {
-                Ok(change) => unsaved.add(change, now),
+                Ok(DialogNews::Changed(change)) => unsaved.add(change, now),
+                // Only a fleet has them.
+                Ok(DialogNews::Missed(_) | DialogNews::Ended(_)) => {}
                 Err(TryRecvError::Empty) => break true,
                 Err(TryRecvError::Disconnected) => break false,
             }
@@ -135,7 +138,7 @@ impl DialogSaver {
     pub(super) fn start(
         control: Arc<Control>,
         store: Store,
-        changes: mpsc::Receiver<DialogRow>,
+        changes: mpsc::Receiver<DialogNews>,
         saved: SavedDialogs,
     ) -> Self {
         let clock = control.clock;
@@ -144,6 +147,11 @@ impl DialogSaver {
         Self {
             task: tokio::spawn(run(control, store, queue, unsaved)),
         }
+    }
+
+    /// The task of a fleet, which does the same.
+    pub(super) const fn of_fleet(task: JoinHandle<bool>) -> Self {
+        Self { task }
     }
 
     /// Saves the remaining changes and ends, within `patience`; saves that fail are retried until then. The workers must have stopped.

@@ -12,6 +12,7 @@ mod registrations;
 mod saved_dialogs;
 mod saver;
 mod server;
+mod shared_dialogs;
 mod shared_locations;
 mod taken_over;
 mod upkeep;

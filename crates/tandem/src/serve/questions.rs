@@ -4,7 +4,9 @@
 use super::changed_subscribers::ChangedSubscribers;
 use crate::calls::CallSender;
 use crate::control::{Control, LookupCounters, LookupResult, Running};
+use crate::fleet_store::{DialogNews, Pulse};
 use crate::trace::TraceQueue;
+use sip_dialog::Change;
 use sip_elements::auth::{Cached, StoredCredentials};
 use sip_elements::bans::Notice;
 use sip_elements::{
@@ -43,7 +45,9 @@ pub(super) struct ControlQueues {
     names: mpsc::Sender<Queued>,
     notices: mpsc::Sender<Notice>,
     calls: CallSender,
-    dialogs: mpsc::Sender<DialogRow>,
+    dialogs: mpsc::Sender<DialogNews>,
+    /// Whether this process has run all the time.
+    pulse: Pulse,
     answers: mpsc::Sender<DialogAnswer>,
     /// Copies of messages have a queue of their own, so that they displace no other record.
     copies: Arc<TraceQueue>,
@@ -71,6 +75,14 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                 .notices
                 .try_send(notice)
                 .map_err(|full| Record::Notice(full.into_inner())),
+            Record::Call(event)
+                if matches!(event.change, Change::Ended(_)) && !self.pulse.is_steady() =>
+            {
+                // Another node may have the call, and write its record.
+                let waits = DialogNews::Ended(Box::new(event.clone()));
+                let sent = self.dialogs.try_send(waits);
+                sent.or_else(|_| self.calls.offer(event).map_err(Record::Call))
+            }
             Record::Call(event) => self.calls.offer(event).map_err(Record::Call),
             Record::Dialog { id, state, expires } => {
                 let expires_at = u32::try_from(expires.unix_seconds()).unwrap_or(u32::MAX);
@@ -79,13 +91,12 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                     expires_at,
                     state,
                 };
-                self.dialogs
-                    .try_send(change)
-                    .map_err(|full| Record::Dialog {
-                        id,
-                        state: full.into_inner().state,
-                        expires,
-                    })
+                let sent = self.dialogs.try_send(DialogNews::Changed(change));
+                sent.map_err(|_| Record::Dialog {
+                    id,
+                    state: None,
+                    expires,
+                })
             }
             Record::Dialogs(answer) => self
                 .answers
@@ -96,8 +107,10 @@ impl sip_runtime::ControlPlane<Question, Record> for ControlQueues {
                 self.copies.add(worker, traced);
                 Ok(())
             }
-            // Reported only if there is a store to ask.
-            Record::Missed(_) => Ok(()),
+            Record::Missed(missed) => {
+                let sent = self.dialogs.try_send(DialogNews::Missed(missed.clone()));
+                sent.map_err(|_| Record::Missed(missed))
+            }
         }
     }
 }
@@ -112,7 +125,7 @@ pub(super) struct QueuedQuestions {
 /// notices. What the workers send waits in them until it is taken.
 pub(super) fn queues(
     calls: CallSender,
-    dialogs: mpsc::Sender<DialogRow>,
+    (dialogs, pulse): (mpsc::Sender<DialogNews>, Pulse),
     answers: mpsc::Sender<DialogAnswer>,
     copies: Arc<TraceQueue>,
 ) -> (ControlQueues, QueuedQuestions, mpsc::Receiver<Notice>) {
@@ -125,6 +138,7 @@ pub(super) fn queues(
         notices,
         calls,
         dialogs,
+        pulse,
         answers,
         copies,
     };

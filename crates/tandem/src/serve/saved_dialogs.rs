@@ -33,7 +33,7 @@ pub(super) struct SavedDialogs {
 }
 
 impl SavedDialogs {
-    /// Reads what this node saved; nothing without `dialogs.persist`.
+    /// Reads what this node saved; nothing without `dialogs.persist`, or if a fleet shares them.
     ///
     /// # Errors
     /// Any error of the database.
@@ -41,7 +41,7 @@ impl SavedDialogs {
         let configuration = control.configuration.load();
         let workers = configuration.workers.count.resolve();
         let mut saved = Self::for_workers(workers);
-        if !configuration.saves_dialogs() {
+        if !configuration.saves_dialogs() || configuration.shared_dialogs().is_some() {
             // Rows of an earlier start would be taken for calls in progress by a later one.
             store.dialogs().delete_expired(u32::MAX).await?;
             return Ok(saved);

@@ -3,6 +3,7 @@ use super::changed_subscribers::ChangedSubscribers;
 use super::dialogs::{self, DialogSaver};
 use super::questions::{self, Responder};
 use super::saver::Saver;
+use super::shared_dialogs::{self, Joining};
 use super::taken_over::TakenOver;
 use super::workers::{self, Parts};
 use super::{at_rest, banner, bans, gateway_log, shared_locations, upkeep};
@@ -11,6 +12,7 @@ use crate::calls::{self, Recording};
 use crate::config::{self, Configuration};
 use crate::control::{Control, LogControl, Running, TimedRoutes, service_manager};
 use crate::fleet_secret;
+use crate::fleet_store::Pulse;
 use crate::trace;
 use crate::warnings::dangerous_settings;
 use anyhow::{Error, anyhow};
@@ -101,6 +103,9 @@ impl Server {
         let (dialogs, dialog_changes) = dialogs::queue();
         let answers = control.dialog_answers.sender.clone();
         let copies = Arc::clone(&control.traces.queue);
+        let pulse = Pulse::new(control.clock);
+        let waiting_calls = calls.clone();
+        let dialogs = (dialogs, pulse.clone());
         let (queues, questions, notices) = questions::queues(calls, dialogs, answers, copies);
         let read = read_routes(&control, &at_rest.store).await?;
         let parts = Parts {
@@ -126,17 +131,28 @@ impl Server {
         };
         let mut tasks = upkeep_tasks(&responder, at_rest.taken_over);
         tasks.extend(responder.start(questions));
-        let server = Self {
-            tasks,
-            log: bans::log(Arc::clone(&control), notices),
-            recording: Recording::start(&control, &running.store, call_events),
-            saver: Saver::start(Arc::clone(&control), Arc::clone(&running), locations),
-            dialogs: DialogSaver::start(
+        let dialogs = match configuration.shared_dialogs() {
+            Some(url) => {
+                let joining = Joining {
+                    news: dialog_changes,
+                    pulse,
+                    calls: waiting_calls,
+                };
+                DialogSaver::of_fleet(shared_dialogs::start(&control, &running, url, joining))
+            }
+            None => DialogSaver::start(
                 Arc::clone(&control),
                 running.store.clone(),
                 dialog_changes,
                 at_rest.dialogs,
             ),
+        };
+        let server = Self {
+            tasks,
+            log: bans::log(Arc::clone(&control), notices),
+            recording: Recording::start(&control, &running.store, call_events),
+            saver: Saver::start(Arc::clone(&control), Arc::clone(&running), locations),
+            dialogs,
             control,
             running,
             workers,

@@ -1,6 +1,7 @@
 //! Calls between two phones of one server.
 
 use super::{Phone, header};
+use std::net::SocketAddr;
 use tandem::serve::Server;
 
 /// A ringing call from alice to bob; returns the phones.
@@ -31,12 +32,17 @@ pub struct Call {
 
 impl Call {
     pub fn new(caller: Phone, callee: Phone, call_id: &str) -> Self {
+        let call = Self::answered(caller, callee, call_id);
+        call.acknowledge();
+        call
+    }
+
+    /// A call whose caller has not sent ACK yet.
+    pub fn answered(caller: Phone, callee: Phone, call_id: &str) -> Self {
         let invite = ring(&caller, &callee, call_id);
         callee.send_raw(&response(&invite, "200 OK"));
         let (status, answer) = caller.final_response("INVITE");
         assert_eq!(status, 200);
-        caller.send_raw(&in_dialog(&caller, &answer, (1, "ACK")));
-        assert!(callee.receive().starts_with("ACK "));
         Self {
             caller,
             callee,
@@ -44,9 +50,35 @@ impl Call {
         }
     }
 
+    /// The caller sends ACK.
+    pub fn acknowledge(&self) {
+        let ack = in_dialog(&self.caller, &self.answer, (1, "ACK"));
+        self.caller.send_raw(&ack);
+        assert!(self.callee.receive().starts_with("ACK "));
+    }
+
+    /// The same call, whose phones send their next messages to another server.
+    pub fn through(self, server: SocketAddr) -> Self {
+        Self {
+            caller: self.caller.to(server),
+            callee: self.callee.to(server),
+            ..self
+        }
+    }
+
+    /// The caller refreshes the session.
+    pub fn refresh(&self, cseq: u32) {
+        let update = in_dialog(&self.caller, &self.answer, (cseq, "UPDATE"));
+        self.caller.send_raw(&update);
+        let update = self.callee.receive();
+        assert!(update.starts_with("UPDATE "), "{update}");
+        self.callee.send_raw(&response(&update, "200 OK"));
+        assert_eq!(self.caller.final_response("UPDATE").0, 200);
+    }
+
     /// The caller hangs up; returns the phones.
     pub fn hang_up(self) -> (Phone, Phone) {
-        let bye = in_dialog(&self.caller, &self.answer, (2, "BYE"));
+        let bye = in_dialog(&self.caller, &self.answer, (9, "BYE"));
         self.caller.send_raw(&bye);
         let bye = self.callee.receive();
         assert!(bye.starts_with("BYE "), "{bye}");

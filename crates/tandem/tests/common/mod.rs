@@ -2,6 +2,7 @@
 #![expect(dead_code, reason = "each test file uses its part")]
 
 pub mod calls;
+pub mod redis;
 
 use serde_json::{Value, json};
 use std::future::Future;

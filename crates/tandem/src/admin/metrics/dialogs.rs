@@ -74,14 +74,14 @@ const METRICS: &[ServerMetric] = &[
     ),
     ServerMetric::gauge(
         "tandem_dialogs_unsaved",
-        "Dialogs with changes that are not in the database yet",
+        "Dialogs with changes that are not saved yet",
         |server| server.control.counters.dialogs.unsaved.get(),
     )
-    .details("Changes are gathered for `dialogs.save_interval`"),
+    .details("In the database or, if a fleet shares them, in Redis (`dialogs.store`). For the database, changes are gathered for `dialogs.save_interval`"),
     ServerMetric::family(
         "tandem_dialogs_save_lag_seconds",
         Kind::Gauge,
-        "Age of the oldest change of a dialog that is not in the database yet",
+        "Age of the oldest change of a dialog that is not saved yet",
         |server, samples| {
             let oldest = server.control.counters.dialogs.oldest.get();
             let lag = match oldest {

@@ -8,6 +8,7 @@ mod connections;
 mod datagrams;
 mod dialogs;
 mod fleet;
+mod fleet_dialogs;
 mod latency;
 mod messages;
 mod next_hops;
@@ -30,7 +31,7 @@ use section::{Metrics, Scrape, Section};
 use std::fmt;
 use std::sync::Arc;
 
-const SECTIONS: [Section; 19] = [
+const SECTIONS: [Section; 20] = [
     process::SECTION,
     server::SECTION,
     messages::SECTION,
@@ -44,6 +45,7 @@ const SECTIONS: [Section; 19] = [
     routing::SECTION,
     registrations::SECTION,
     fleet::SECTION,
+    fleet_dialogs::SECTION,
     calls::RECORDS,
     calls::EVENTS,
     publishing::SECTION,

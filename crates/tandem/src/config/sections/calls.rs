@@ -1,6 +1,7 @@
 //! The sections about how requests and calls are forwarded.
 use crate::config::catalogue::{any, between, optional};
 use crate::config::declare::section;
+use crate::config::values::dialog_store::DialogStore;
 use crate::config::values::duration::{days, hours, millis, seconds};
 use crate::config::values::host::NextHop;
 use crate::config::values::keyword::StrangerMethod;
@@ -129,10 +130,19 @@ section! {
         /// but the server no longer knows it.
         reload bye_at_end: bool = false, any();
 
-        /// Save calls in progress in the database, so that the server still knows them after a restart or a crash.
+        /// Save calls in progress, so that the server still knows them after a restart or a crash.
         restart persist: bool = true, any();
 
-        /// How long changes of calls are gathered before they are saved. A call that ends within this time is never written. After a
+        /// Where calls in progress are saved. The URL of a Redis or Valkey server shares them among the nodes of a fleet, so that another
+        /// node can go on with the calls of a node that is gone ([in a fleet](dialogs.md#in-a-fleet)). The log, the admin interface and
+        /// `tandem check` do not show the password of the URL.
+        restart store: DialogStore = DialogStore::Database, any();
+
+        /// How long a node of the fleet may be silent before the others divide its calls among themselves, with `store = "redis://…"`. A
+        /// call that somebody hangs up or refreshes does not wait for this.
+        restart orphan_after: Duration = seconds(60), between(seconds(2), seconds(3_600));
+
+        /// How long changes of calls are gathered before they are saved in the database; a Redis server gets them after 20 ms. A call that ends within this time is never written. After a
         /// crash, the server does not know calls that were answered within this time.
         reload save_interval: Duration = seconds(1), between(millis(50), seconds(60));
     }

@@ -25,6 +25,7 @@ use crate::config::catalogue::{any, not_empty};
 use crate::config::declare::section;
 use crate::config::routing_identity::Numbering;
 use crate::config::values::host::DomainName;
+use crate::config::values::redis_url::RedisUrl;
 use sip_elements::Settings;
 
 section! {
@@ -162,6 +163,11 @@ impl Configuration {
     /// Whether calls in progress are saved. A database of Kamailio has no place for them.
     pub fn saves_dialogs(&self) -> bool {
         self.dialogs.persist && self.kamailio().is_none()
+    }
+
+    /// The server by which the nodes of a fleet share calls in progress.
+    pub fn shared_dialogs(&self) -> Option<&RedisUrl> {
+        self.dialogs.store.redis().filter(|_| self.saves_dialogs())
     }
 }
 

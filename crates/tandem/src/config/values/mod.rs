@@ -1,6 +1,7 @@
 //! The value types of keys: how each is parsed from TOML, written back and described in messages.
 
 pub(super) mod controller_url;
+pub(super) mod dialog_store;
 pub(super) mod duration;
 pub(super) mod host;
 pub(super) mod kamailio;
