@@ -211,7 +211,7 @@ fn spoil(
             // The topmost Via is ours. Its branch is lower-case hexadecimal digits.
             let branch = text
                 .find(cookie)
-                .map_or("", |at| &text[at..][..cookie.len() + 1]);
+                .map_or("", |at| &text[at..][..=cookie.len()]);
             let digit = if branch.ends_with('0') { '1' } else { '0' };
             let again = rewritten(branch, &format!("{cookie}{digit}"));
             vec![(flow, bytes), (flow, again)]
