@@ -20,7 +20,8 @@ use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::policy::{self, Ruling};
 use crate::phase::{
-    Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity, session_timer,
+    Need, ResumeAt, Stop, authentication, blocklist, destination, edge, keep_alive, sanity,
+    session_timer,
 };
 use crate::proxy::{Inbound, Onward};
 use crate::registrar::Registration;
@@ -147,7 +148,7 @@ fn request(
     }
     note_alias(worker, request, origin.flow);
     sanity::check(&worker.parts, request, origin.flow)?;
-    keep_alive::respond(&worker.parts, request)?;
+    keep_alive::respond(&worker.parts, request, *worker.draining)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
     let routing = worker.proxy.preprocess(request, &worker.parts);
@@ -619,11 +620,15 @@ fn has_other_identity(routing: &Routing) -> bool {
         .is_some_and(|dialog| dialog.has_other_identity)
 }
 
-/// Rejects new calls while the node drains. Existing calls continue.
+/// Rejects new calls while the node drains. Existing calls continue, and so does what an edge of the fleet still sends: the 503 to its next
+/// probe tells the edge to send new calls elsewhere, and the other nodes continue those that are in progress at the end.
 fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Result<(), Stop> {
+    if !*worker.draining {
+        return Ok(());
+    }
     let in_dialog = request.to().and_then(|to| to.tag()).is_some();
-    if *worker.draining && !in_dialog {
-        return Err(Refusal::Busy("Server is going down").into());
+    if !in_dialog && !edge::has_forwarded(&worker.parts.settings, request) {
+        return Err(Refusal::Busy(keep_alive::GOING_DOWN).into());
     }
     Ok(())
 }

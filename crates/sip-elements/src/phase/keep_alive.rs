@@ -7,6 +7,9 @@ use sip_message::{HeaderName, Message, Method};
 use sip_transport::Flow;
 use sip_transport::stun::{self, BindingRequest};
 
+/// Why a draining server refuses.
+pub(crate) const GOING_DOWN: &str = "Server is going down";
+
 /// Whether a datagram contains only line ends (RFC 5626 section 4.4.1) or zero bytes, which phones send as keep-alives.
 pub(crate) fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0))
@@ -26,10 +29,18 @@ pub(crate) fn answer_stun(parts: &mut WorkerParts<'_>, flow: Flow, bytes: &[u8])
     }
 }
 
-/// Answers OPTIONS to the server itself (section 11.2) and NOTIFY with `Event: keep-alive` with 200 at once.
-pub(crate) fn respond(parts: &WorkerParts<'_>, request: &Message<'_>) -> Result<(), Stop> {
+/// Answers OPTIONS to the server itself and NOTIFY with `Event: keep-alive` with 200 at once. While the server drains, OPTIONS gets what an
+/// INVITE would get: 503 (section 11.2). Edges and dispatchers then send new calls elsewhere.
+pub(crate) fn respond(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    is_draining: bool,
+) -> Result<(), Stop> {
     if !is_answered(parts, request) {
         return Ok(());
+    }
+    if is_draining && request.method() == Method::Options {
+        return Err(Refusal::Busy(GOING_DOWN).into());
     }
     // The server is the user agent server here, so it must support what the request requires (section 8.2.2.3).
     match request.header(HeaderName::Require) {

@@ -3,12 +3,12 @@
 use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
-use sip_elements::Settings;
 use sip_elements::bans::Source;
 use sip_elements::metrics::DropReason;
+use sip_elements::{ControlMessage, Settings};
 use sip_message::{KeyHasher, Message};
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
-use sip_transport::{Flow, ListenerId};
+use sip_transport::{Flow, ListenerId, Node};
 use std::time::Duration;
 
 const EDGE: &str = "192.0.2.100:5060";
@@ -146,4 +146,25 @@ fn a_path_is_accepted_from_an_edge_of_the_fleet() {
         &format!("{path}Authorization: {proof}\n"),
     );
     assert_eq!(status(&only(alone.receive(ALICE, &foreign))), 403);
+}
+
+#[test]
+fn a_draining_node_takes_what_an_edge_still_sends_and_answers_its_probes_with_503() {
+    let mut bench = Bench::new(in_fleet()).with_subscribers();
+    bench
+        .exchange
+        .control(bench.now, ControlMessage::Drain(true), &mut bench.output);
+    let call = request(
+        "INVITE",
+        "sip:bob@example.org",
+        "sip:alice@example.org",
+        "i1",
+        "",
+    );
+    let of_edge = through_edge(&call, ALICE, &FLEET);
+    assert_eq!(status(&only(bench.receive(EDGE, &of_edge))), 407);
+    let forged = through_edge(&call, BOB, &KeyHasher::new((1, 2)));
+    assert_eq!(status(&only(bench.receive(BOB, &forged))), 503);
+    let probe = request("OPTIONS", "sip:192.0.2.1", "sip:edge@192.0.2.100", "o1", "");
+    assert_eq!(status(&only(bench.receive(EDGE, &probe))), 503);
 }

@@ -182,7 +182,8 @@ impl Server {
         self.admin.address()
     }
 
-    /// Stops accepting calls and waits until calls in setup are done or the configured time has passed. Returns whether they are done.
+    /// Stops accepting calls, other than from edges, and waits until calls in setup are done or the configured time has passed. Returns whether
+    /// they are done.
     pub async fn drain(&self) -> bool {
         let configuration = self.control.configuration.load_full();
         let longest = configuration.shutdown.drain_timeout;
@@ -191,6 +192,12 @@ impl Server {
             warn!(%error, "could not start draining on all workers");
         }
         let deadline = Instant::now() + longest;
+        let notice = match self.control.fleet_secret.get() {
+            Some(_) => configuration.fleet.notice.min(longest),
+            None => Duration::ZERO,
+        };
+        // Edges send new calls until they have noticed.
+        tokio::time::sleep(notice).await;
         loop {
             // The workers need time to take the order before the first check.
             tokio::time::sleep(DRAIN_LOOK).await;

@@ -96,6 +96,10 @@ section! {
         /// packet comes from.
         restart secret_file: Option<FilePath> = None, optional(Some(FilePath("/etc/tandem/fleet.secret".into())));
 
+        /// How long a node that stops goes on taking new calls from edges, at least. It answers their probes with 503, so they send new calls
+        /// elsewhere after `nodes.probe_interval`.
+        reload notice: Duration = seconds(2), between(seconds(0), seconds(60));
+
         /// The first part of all keys in Redis: as for `node.name`. Fleets that share a server need different ones.
         restart prefix: NodeName = NodeName::default(), any();
     }
