@@ -63,6 +63,7 @@ fn node(now: Time) -> Exchange {
             nonces: Nonces::new((1, 2), 8),
             bans: sip_elements::bans::Bans::default(),
             dead_targets: DeadTargets::default(),
+            edges: sip_elements::Edges::default(),
             services: sip_elements::services::Services::default(),
             hasher: KeyHasher::new((3, 4)),
         }),

@@ -57,6 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         nonces: Nonces::new((1, 2), PLACES),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: DeadTargets::default(),
+        edges: sip_elements::Edges::default(),
         services: sip_elements::services::Services::default(),
         hasher: KeyHasher::new((3, 4)),
     });

@@ -207,6 +207,7 @@ impl Worker {
                 services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: sip_elements::DeadTargets::default(),
+                edges: sip_elements::Edges::default(),
                 hasher,
             },
             metrics: WorkerMetrics::default(),

@@ -216,9 +216,26 @@ impl Exchange {
         self.metrics.trace_order.set(order.number);
     }
 
-    /// Where the output of the next input begins, if messages are copied.
-    fn mark(&self, output: &Output<Question, Record>) -> Option<Mark> {
-        self.tap.as_ref().map(|_| Mark::of(output))
+    /// Where the output of the next input begins, and what the tap needs to know of that, if messages are copied.
+    fn mark(&self, output: &Output<Question, Record>) -> (usize, Option<Mark>) {
+        let mark = self.tap.as_ref().map(|_| Mark::of(output));
+        (output.outgoing().len(), mark)
+    }
+
+    /// Ends an input: what was sent since `mark` goes round edges that are gone, and is copied if it is traced.
+    fn finish(
+        &mut self,
+        now: Time,
+        (first, mark): (usize, Option<Mark>),
+        received: Option<Received<'_>>,
+        output: &mut Output<Question, Record>,
+    ) {
+        let edges = &self.shared.edges;
+        if edges.any_is_gone() {
+            let redirected = output.redirect(first, |flow| edges.around(flow, now));
+            self.metrics.round_edges.add(redirected as u64);
+        }
+        self.copy_traced(now, mark, received, output);
     }
 
     /// Copies what was received, and what was sent since `mark`.
@@ -309,7 +326,7 @@ impl Node for Exchange {
             }
             received = received.filter(|_| !worker.is_ignored);
         });
-        self.copy_traced(now, mark, received, output);
+        self.finish(now, mark, received, output);
     }
 
     fn urgency(&self, flow: Flow, bytes: &[u8]) -> Urgency {
@@ -329,7 +346,7 @@ impl Node for Exchange {
             pipeline::refuse(worker, message);
             received = (!worker.is_ignored).then_some(message);
         });
-        self.copy_traced(now, mark, received, output);
+        self.finish(now, mark, received, output);
     }
 
     fn expire(&mut self, now: Time, output: &mut Output<Question, Record>) {
@@ -352,7 +369,7 @@ impl Node for Exchange {
             registrations::expire(worker);
             worker.held.expire(&mut worker.parts);
         });
-        self.copy_traced(now, mark, None, output);
+        self.finish(now, mark, None, output);
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -16,6 +16,7 @@ pub mod trace;
 mod classify;
 mod description;
 mod domains;
+mod edges;
 mod exchange;
 pub mod explain;
 mod identity;
@@ -41,6 +42,7 @@ mod worker;
 mod worker_parts;
 
 pub use domains::Domains;
+pub use edges::Edges;
 pub use exchange::{Exchange, ExchangeOptions};
 pub use operator::{
     DialogAction, DialogAnswer, DialogFilter, DialogOutcome, DialogRequest, EndOutcome, FoundDialog,

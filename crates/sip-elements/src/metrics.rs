@@ -272,6 +272,8 @@ pub struct WorkerMetrics {
     pub questions_expired: Counter,
     /// Requests refused because a table was full.
     pub refused_full: Counter,
+    /// Messages for an edge that is gone, sent through another one.
+    pub round_edges: Counter,
     /// Requests whose Route carries a proof of ours that is not valid for them, or no longer.
     pub unproven: Counter,
     /// Requests that were to go where none may lead.
@@ -332,6 +334,7 @@ impl Default for WorkerMetrics {
             questions: Counter::default(),
             questions_expired: Counter::default(),
             refused_full: Counter::default(),
+            round_edges: Counter::default(),
             unproven: Counter::default(),
             off_limits: Counter::default(),
             refreshed_targets: Counter::default(),

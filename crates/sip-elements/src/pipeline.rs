@@ -148,6 +148,7 @@ fn request(
     }
     note_alias(worker, request, origin.flow);
     sanity::check(&worker.parts, request, origin.flow)?;
+    edge::note_probe(&worker.parts, request, origin.flow);
     keep_alive::respond(&worker.parts, request, *worker.draining)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;

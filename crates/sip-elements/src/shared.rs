@@ -1,5 +1,6 @@
 //! State that all workers of a process share: concurrent maps that are read without a lock.
 use crate::DeadTargets;
+use crate::Edges;
 use crate::auth::{CredentialCache, Nonces};
 use crate::bans::Bans;
 use crate::location::Locations;
@@ -21,6 +22,8 @@ pub struct Shared {
     pub bans: Bans,
     /// Next hops that failed recently.
     pub dead_targets: DeadTargets,
+    /// The edges of the fleet.
+    pub edges: Edges,
     /// Keyed hashes for tags, branches and proofs in Record-Route. The secret survives a restart, so that calls survive it too.
     pub hasher: KeyHasher,
 }

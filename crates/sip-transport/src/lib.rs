@@ -9,6 +9,7 @@ pub mod websocket;
 pub mod selection;
 
 pub mod edge_branch;
+pub mod edge_probe;
 pub mod flow_token;
 
 mod counter;

@@ -232,6 +232,19 @@ impl<Q, R> Output<Q, R> {
         range
     }
 
+    /// Changes the flows of the messages to send, from the one with index `first` on, where `to` returns another flow. Returns how many.
+    pub fn redirect(&mut self, first: usize, mut to: impl FnMut(Flow) -> Option<Flow>) -> usize {
+        let outgoing = self.outgoing.get_mut(first..).unwrap_or_default();
+        let mut changed = 0;
+        for message in outgoing {
+            if let Some(flow) = to(message.flow) {
+                message.flow = flow;
+                changed += 1;
+            }
+        }
+        changed
+    }
+
     /// The bytes of a message written in this round.
     pub fn written(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()

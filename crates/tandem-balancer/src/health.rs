@@ -1,7 +1,8 @@
 //! What the edge knows about the health of one node. All workers write it, and worker 0 decides.
 
 use sip_transport::{Counter, Time};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Messages of a busy node do not write [`Health::heard`] more often than this, because all workers share it.
@@ -42,6 +43,9 @@ pub struct Health {
     state: AtomicU8,
     /// When the node last proved that it lives, in microseconds.
     heard: AtomicU64,
+    /// The address at which the node sees this edge: the halves of the IPv6 address, and the port, 0 if unknown. A reader may see parts of two
+    /// addresses: the node then takes one probe for a copy.
+    seen_at: ([AtomicU64; 2], AtomicU16),
     /// Requests sent to the node, by worker.
     requests: Box<[Counter]>,
     /// Of these, requests without a hint: new calls and registrations, by worker.
@@ -55,6 +59,7 @@ impl Health {
         Self {
             state: AtomicU8::new(NodeState::Unknown as u8),
             heard: AtomicU64::new(0),
+            seen_at: Default::default(),
             requests: counters(),
             unhinted: counters(),
         }
@@ -101,6 +106,27 @@ impl Health {
     /// When the node was last heard.
     pub(crate) fn last_heard(&self) -> Time {
         Time::from_micros(self.heard.load(Ordering::Relaxed))
+    }
+
+    /// The node sees this edge at this address.
+    pub(crate) fn saw_us_at(&self, address: SocketAddr) {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        let ([high, low], port) = &self.seen_at;
+        high.store((ip >> 64) as u64, Ordering::Relaxed);
+        low.store(ip as u64, Ordering::Relaxed);
+        port.store(address.port(), Ordering::Relaxed);
+    }
+
+    /// The address at which the node sees this edge.
+    pub(crate) fn seen_at(&self) -> Option<SocketAddr> {
+        let ([high, low], port) = &self.seen_at;
+        let [high, low] = [high, low].map(|half| u128::from(half.load(Ordering::Relaxed)));
+        let ip = IpAddr::from(Ipv6Addr::from_bits(high << 64 | low)).to_canonical();
+        let port = port.load(Ordering::Relaxed);
+        (port != 0).then_some(SocketAddr::new(ip, port))
     }
 
     /// Changes the state. Returns whether it was another one.

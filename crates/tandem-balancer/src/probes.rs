@@ -3,12 +3,13 @@
 use crate::edge::Edge;
 use crate::health::NodeState;
 use crate::members::Node;
-use sip_message::{HeaderName, KeyHasher, Message, Method, RequestWriter, Via};
-use sip_transport::{Output, Time, flow_token};
+use sip_message::{HeaderName, Message, Method, RequestWriter, Via};
+use sip_transport::edge_probe::ProbeBranch;
+use sip_transport::{Output, Time};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-const COOKIE: &[u8] = b"z9hG4bKp";
 /// How soon a node is probed that an error reported as gone.
 const HASTE: Duration = Duration::from_millis(50);
 
@@ -113,16 +114,15 @@ fn send(edge: &Edge, node: &Node, (round, now): (u32, Time), output: &mut Output
     let us = format!("<sip:{}>", listener.advertised);
     let uri = format!("sip:{}", node.member.address);
     let call_id = format!("probe-{:x}-{round}", now.as_micros());
-    let seal = seal(&edge.shared.hasher, node.member.number, call_id.as_bytes());
+    let (hasher, seen) = (&edge.shared.hasher, node.health.seen_at());
+    let branch = ProbeBranch::new(hasher, call_id.as_bytes(), node.member.number, seen);
     output.send(flow, |into| {
         RequestWriter::begin(into, Method::Options, uri.as_bytes())
             .header_with(HeaderName::Via, |into| {
                 into.extend_from_slice(b"SIP/2.0/UDP ");
                 into.extend_from_slice(listener.advertised.as_bytes());
                 into.extend_from_slice(b";branch=");
-                into.extend_from_slice(COOKIE);
-                flow_token::write_number(into, &node.member.number.to_be_bytes());
-                flow_token::write_number(into, &seal.to_be_bytes());
+                branch.write(into);
                 into.extend_from_slice(b";rport");
             })
             .header(HeaderName::MaxForwards, b"1")
@@ -137,22 +137,14 @@ fn send(edge: &Edge, node: &Node, (round, now): (u32, Time), output: &mut Output
 
 /// Handles a response to a probe. Returns `false` if it is none.
 pub(crate) fn receive(edge: &Edge, now: Time, response: &Message<'_>, via: &Via<'_>) -> bool {
-    let digits = via.branch().and_then(|branch| branch.strip_prefix(COOKIE));
-    let Some((number, seal_digits)) = digits.and_then(|digits| digits.split_at_checked(8)) else {
+    let Some(branch) = via.branch().and_then(ProbeBranch::parse) else {
         return false;
     };
-    let number = flow_token::read_number(number).and_then(|it| u32::try_from(it).ok());
-    let written = flow_token::read_number(seal_digits);
-    let call_id = response.call_id().unwrap_or_default();
-    let node = edge
-        .members
-        .nodes()
-        .iter()
-        .find(|node| Some(node.member.number) == number);
-    let Some(node) = node else {
+    let mut nodes = edge.members.nodes().iter();
+    let Some(node) = nodes.find(|node| node.member.number == branch.node) else {
         return true;
     };
-    if written != Some(seal(&edge.shared.hasher, node.member.number, call_id)) {
+    if !branch.is_genuine(&edge.shared.hasher, response) {
         return false;
     }
     // Any response shows that the node lives.
@@ -162,9 +154,8 @@ pub(crate) fn receive(edge: &Edge, now: Time, response: &Message<'_>, via: &Via<
     };
     node.health.set(state);
     node.health.heard(now);
+    if let (Some(ip), Some(port)) = (via.received(), via.rport().flatten()) {
+        node.health.saw_us_at(SocketAddr::new(ip, port));
+    }
     true
-}
-
-fn seal(hasher: &KeyHasher, node: u32, call_id: &[u8]) -> u64 {
-    hasher.hash(&[b"edge probe", &node.to_be_bytes(), call_id])
 }

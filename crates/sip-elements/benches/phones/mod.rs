@@ -50,6 +50,7 @@ pub fn server(algorithm: Algorithm) -> Server {
         services: sip_elements::services::Services::default(),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: sip_elements::DeadTargets::default(),
+        edges: sip_elements::Edges::default(),
         hasher: KeyHasher::new((7, 8)),
     };
     Server {

@@ -54,6 +54,7 @@ pub(crate) fn shared(nonces: (u64, u64)) -> Shared {
         services: sip_elements::services::Services::default(),
         bans: Bans::default(),
         dead_targets: DeadTargets::default(),
+        edges: sip_elements::Edges::default(),
         hasher: KeyHasher::new((5, 6)),
     }
 }

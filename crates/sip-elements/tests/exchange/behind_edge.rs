@@ -8,6 +8,7 @@ use sip_elements::metrics::DropReason;
 use sip_elements::{ControlMessage, Settings};
 use sip_message::{KeyHasher, Message};
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
+use sip_transport::edge_probe::ProbeBranch;
 use sip_transport::{Flow, ListenerId, Node};
 use std::time::Duration;
 
@@ -167,4 +168,45 @@ fn a_draining_node_takes_what_an_edge_still_sends_and_answers_its_probes_with_50
     assert_eq!(status(&only(bench.receive(BOB, &forged))), 503);
     let probe = request("OPTIONS", "sip:192.0.2.1", "sip:edge@192.0.2.100", "o1", "");
     assert_eq!(status(&only(bench.receive(EDGE, &probe))), 503);
+}
+
+/// A probe of the edge at `address`. It says that the node has seen the edge at `seen`.
+fn probe(secret: &KeyHasher, address: &str, seen: &str, number: u32) -> String {
+    let call_id = format!("probe-{address}-{number}");
+    let seen = Some(seen.parse().expect("an address"));
+    let mut branch = Vec::new();
+    ProbeBranch::new(secret, call_id.as_bytes(), 7, seen).write(&mut branch);
+    let branch = String::from_utf8(branch).expect("text");
+    format!(
+        "OPTIONS sip:192.0.2.1 SIP/2.0\nVia: SIP/2.0/UDP {address};branch={branch};rport\nMax-Forwards: 1\n\
+         From: <sip:{address}>;tag=1\nTo: <sip:192.0.2.1>\nCall-ID: {call_id}\nCSeq: 1 OPTIONS\n\n"
+    )
+}
+
+#[test]
+fn responses_for_an_edge_that_is_gone_go_through_another_one_that_has_proved_itself() {
+    const OTHER: &str = "192.0.2.101:5060";
+    const STRANGER: &str = "192.0.2.99:5060";
+    let mut bench = Bench::new(in_fleet()).with_subscribers();
+    let bad = KeyHasher::new((1, 2));
+    // Where the response to a request through the first edge goes after these probes.
+    let answered_at = |bench: &mut Bench, probes: &[(&str, &str, &KeyHasher)], number| {
+        for (from, seen, secret) in probes {
+            only(bench.receive(from, &probe(secret, from, seen, number)));
+        }
+        let challenged = through_edge(&register("alice", ALICE, number, ""), ALICE, &FLEET);
+        let [(address, _)] = &bench.receive(EDGE, &challenged)[..] else {
+            panic!("not one response")
+        };
+        address.to_string()
+    };
+    let first = [(EDGE, EDGE, &FLEET)];
+    assert_eq!(answered_at(&mut bench, &first, 1), EDGE);
+    bench.now = bench.now + Duration::from_secs(3);
+    // Copies of probes, and probes without the secret, prove nothing.
+    let forged = [(STRANGER, OTHER, &FLEET), (STRANGER, STRANGER, &bad)];
+    assert_eq!(answered_at(&mut bench, &forged, 2), EDGE);
+    let other = [(OTHER, OTHER, &FLEET)];
+    assert_eq!(answered_at(&mut bench, &other, 3), OTHER);
+    assert_eq!(answered_at(&mut bench, &first, 4), EDGE);
 }

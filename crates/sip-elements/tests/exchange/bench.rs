@@ -50,6 +50,7 @@ impl Bench {
             services: sip_elements::services::Services::default(),
             bans: sip_elements::bans::Bans::default(),
             dead_targets: sip_elements::DeadTargets::default(),
+            edges: sip_elements::Edges::default(),
             hasher: KeyHasher::new((3, 4)),
         });
         let now = Time::from_unix_seconds(1_800_000_000);

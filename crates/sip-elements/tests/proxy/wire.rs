@@ -241,6 +241,7 @@ impl Wire {
                 services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: DeadTargets::default(),
+                edges: sip_elements::Edges::default(),
                 hasher: HASHER,
             },
             random: ChaCha8Rng::from_seed([7; 32]),

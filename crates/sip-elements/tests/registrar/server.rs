@@ -77,6 +77,7 @@ impl Server {
                 services: sip_elements::services::Services::default(),
                 bans: sip_elements::bans::Bans::default(),
                 dead_targets: sip_elements::DeadTargets::default(),
+                edges: sip_elements::Edges::default(),
                 hasher: KeyHasher::new((1, 2)),
             },
             settings: settings(max_contacts),

@@ -520,6 +520,7 @@ fn shared(plan: &HostPlan, hasher: KeyHasher, dice: &mut Dice) -> Shared {
         services: sip_elements::services::Services::default(),
         bans: sip_elements::bans::Bans::default(),
         dead_targets: DeadTargets::default(),
+        edges: sip_elements::Edges::default(),
         hasher,
     }
 }

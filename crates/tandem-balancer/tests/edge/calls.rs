@@ -1,10 +1,11 @@
 //! Calls through an edge: which way each message takes.
 
 use crate::support::{
-    Bench, NODES, Sent, node_at, one_sided, request, tcp, two_sided, udp, udp_inside,
+    Bench, NODES, SECRET, Sent, node_at, one_sided, request, tcp, two_sided, udp, udp_inside,
 };
-use sip_message::HeaderName;
+use sip_message::{HeaderName, KeyHasher, Message};
 use sip_transport::Protocol;
+use sip_transport::edge_probe::ProbeBranch;
 use sip_transport::selection::Candidate;
 use std::time::Duration;
 use tandem_balancer::{Control, Member, Members, NodeState};
@@ -199,6 +200,31 @@ fn a_node_that_answers_probes_with_503_gets_no_new_calls() {
         let sent = bench.one(udp(ALICE), &text);
         assert_eq!(node_at(sent.flow), 1);
     }
+}
+
+#[test]
+fn a_probe_proves_the_address_at_which_the_node_sees_the_edge() {
+    let probe_of = |bench: &mut Bench| {
+        let sent = bench.pass(Duration::from_millis(500));
+        let to_first = |sent: &Sent| sent.text.starts_with("OPTIONS") && node_at(sent.flow) == 0;
+        sent.into_iter().find(to_first).expect("a probe")
+    };
+    let seen = |probe: &Sent| {
+        let message = Message::parse(probe.text.as_bytes()).expect("a request");
+        let via = message.top_via().expect("a Via");
+        let branch = via.branch().and_then(ProbeBranch::parse);
+        let branch = branch.expect("a branch of a probe");
+        assert!(branch.is_genuine(&KeyHasher::new(SECRET), &message));
+        branch.edge.map(|edge| edge.to_string())
+    };
+    let mut bench = Bench::new(one_sided());
+    let first = probe_of(&mut bench);
+    assert_eq!(seen(&first), None);
+    let at = ";rport=5070;received=198.51.100.1";
+    let answer = first.answer(200, "").replacen(";rport", at, 1);
+    bench.receive(first.flow, &answer);
+    let second = probe_of(&mut bench);
+    assert_eq!(seen(&second).as_deref(), Some("198.51.100.1:5070"));
 }
 
 #[test]

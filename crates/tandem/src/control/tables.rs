@@ -24,6 +24,7 @@ pub(crate) fn shared(configuration: &Configuration, secret: &[u8; 32]) -> Shared
         nonces: Nonces::new(pair(first), auth.nonce_slots),
         bans: Bans::new(configuration.bans.table),
         dead_targets: DeadTargets::default(),
+        edges: sip_elements::Edges::default(),
         hasher: KeyHasher::new(pair(second)),
     }
 }

@@ -125,6 +125,11 @@ const METRICS: &[ServerMetric] = &[
         |server| server.running.sip(|worker| &worker.refused_full),
     ),
     ServerMetric::counter(
+        "tandem_round_edges_total",
+        "Messages for an edge that has stopped probing, sent through another edge",
+        |server| server.running.sip(|worker| &worker.round_edges),
+    ),
+    ServerMetric::counter(
         "tandem_shares_refused_total",
         "Requests refused because their source had used its share of a table or of the held bytes",
         |server| server.running.sip(|worker| &worker.shares_refused),

@@ -103,8 +103,9 @@ section! {
         /// Longest message that is sent to a node over UDP, in bytes.
         restart largest_datagram: usize = 1_300, between(500, 65_000);
 
-        /// How often each node is probed with OPTIONS.
-        restart probe_interval: Duration = millis(500), between(millis(100), seconds(60));
+        /// How often each node is probed with OPTIONS. A node that gets no probe for 2.5 s takes the edge for gone, and answers through another
+        /// one.
+        restart probe_interval: Duration = millis(500), between(millis(100), seconds(1));
 
         /// Number of unanswered probes in a row after which a node counts as dead. An ICMP error counts at once.
         restart probe_misses: u32 = 3, between(1, 100);
