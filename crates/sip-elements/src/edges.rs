@@ -41,6 +41,11 @@ impl Edges {
         self.any_gone.store(any_gone, Ordering::Relaxed);
     }
 
+    /// The number of edges that have proved their address in the last 24 hours.
+    pub fn known(&self) -> usize {
+        self.heard.len()
+    }
+
     /// Whether [`Edges::around`] may lead elsewhere. An edge that falls silent shows with the next probe of another one.
     pub fn any_is_gone(&self) -> bool {
         self.any_gone.load(Ordering::Relaxed)

@@ -124,6 +124,11 @@ const METRICS: &[ServerMetric] = &[
         "Requests rejected with 503 because a table was full or the server was draining",
         |server| server.running.sip(|worker| &worker.refused_full),
     ),
+    ServerMetric::gauge(
+        "tandem_edges",
+        "Edges of the fleet that have probed this node from a proven address in the last 24 hours",
+        |server| server.running.shared.edges.known() as u64,
+    ),
     ServerMetric::counter(
         "tandem_round_edges_total",
         "Messages for an edge that has stopped probing, sent through another edge",
