@@ -132,6 +132,20 @@ impl Client {
         self.body(response, largest).await
     }
 
+    /// The body of the response to a PATCH by a JSON merge patch (RFC 7396), of at most `largest` bytes.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub(crate) async fn merge(
+        &self,
+        target: &str,
+        json: String,
+        largest: usize,
+    ) -> Result<Bytes, ClientError> {
+        let response = self.request(Method::PATCH, target, json.into()).await?;
+        self.body(response, largest).await
+    }
+
     /// The response to a GET, whose body is still to be read, for as long as it lasts.
     ///
     /// # Errors
@@ -188,10 +202,14 @@ impl Client {
     ) -> Result<Response<Incoming>, ClientError> {
         let stream = TcpStream::connect(&self.authority).await;
         let stream = stream.map_err(|error| self.broken(error))?;
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let mut head = Request::builder().method(method).uri(target);
         head = head.header(HOST, &self.authority).header(ACCEPT, "*/*");
         if !body.is_empty() {
-            head = head.header(CONTENT_TYPE, "application/json");
+            head = head.header(CONTENT_TYPE, content);
         }
         if let Some(token) = &self.token {
             head = head.header(AUTHORIZATION, format!("Bearer {token}"));

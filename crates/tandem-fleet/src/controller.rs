@@ -6,6 +6,7 @@ use crate::load::Loads;
 use crate::members::{Member, MemberSet, MemberState};
 use crate::membership::{Membership, NodeView, Refusal};
 use crate::nodes::NodeAccess;
+use crate::pod_costs;
 use crate::source::{Found, Source};
 use crate::state_file::StateFile;
 use crate::users::UserDatabase;
@@ -84,10 +85,21 @@ impl Controller {
         let (hosts, token) = (hosts.clone(), token.clone());
         let namespace = custom_metrics.as_ref().map(|it| it.namespace.clone());
         let (fleet, source) = Fleet::new(options)?;
+        let costs = match &source {
+            Source::Kubernetes(pods) => pods.deletion_costs.map(|every| (pods.clone(), every)),
+            _ => None,
+        };
         let mut tasks = vec![
             tokio::spawn(follow(Arc::clone(&fleet), source)),
             tokio::spawn(api::serve(Arc::clone(&fleet), listener, hosts, token)),
         ];
+        if let Some((pods, every)) = costs {
+            tasks.push(tokio::spawn(pod_costs::write(
+                Arc::clone(&fleet),
+                pods,
+                every,
+            )));
+        }
         let mut metrics_address = None;
         if let (Some((listener, at)), Some(namespace)) = (opened, namespace) {
             metrics_address = Some(at);

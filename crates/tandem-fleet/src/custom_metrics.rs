@@ -3,10 +3,8 @@
 //! The API server asks on behalf of the autoscaler. With the authority of its front-proxy certificate, only the API server may ask.
 
 use crate::api::LIMITS;
-use crate::controller::{Fleet, count};
-use crate::load::NodeLoad;
-use crate::members::MemberState;
-use crate::nodes::metrics;
+use crate::controller::Fleet;
+use crate::load::{self, NodeLoad};
 use crate::tls;
 use anyhow::anyhow;
 use axum::extract::{Path, State};
@@ -19,7 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tandem_http::{Counts, Guard};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -136,11 +134,11 @@ async fn values(
     let mut items = Vec::new();
     if *namespace == *served.namespace {
         let timestamp = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        for (instance, load) in loads(&served.fleet).await {
-            let is_wanted = pod == "*" || pod == instance;
+        for (node, load) in load::of_active_nodes(&served.fleet).await {
+            let is_wanted = pod == "*" || pod == node.name;
             if let Some(value) = milli(&load).filter(|_| is_wanted) {
                 items.push(json!({
-                    "describedObject": { "kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": instance },
+                    "describedObject": { "kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": node.name },
                     "metric": { "name": name },
                     "timestamp": timestamp, "windowSeconds": load.window.as_secs(), "value": format!("{value}m"),
                 }));
@@ -150,27 +148,6 @@ async fn values(
     let list =
         json!({ "kind": "MetricValueList", "apiVersion": GROUP, "metadata": {}, "items": items });
     ([(header::CACHE_CONTROL, "no-store")], Json(list)).into_response()
-}
-
-/// The load of each active node by name.
-async fn loads(fleet: &Fleet) -> Vec<(String, NodeLoad)> {
-    let members = fleet.members();
-    fleet
-        .loads
-        .keep(|instance| members.iter().any(|member| member.instance == instance));
-    let active: Vec<_> = members
-        .into_iter()
-        .filter(|member| member.state == MemberState::Active)
-        .collect();
-    let asked = fleet.nodes.ask(&active, metrics).await;
-    for _ in &asked.unanswered {
-        count(&fleet.counters.node_errors);
-    }
-    let now = Instant::now();
-    let answers = asked.answers.into_iter();
-    answers
-        .filter_map(|(node, page)| Some((node.name, fleet.loads.read(&node.instance, &page, now)?)))
-        .collect()
 }
 
 #[expect(clippy::cast_sign_loss, reason = "a load is not negative")]

@@ -34,6 +34,8 @@ mod metrics;
 #[cfg(feature = "controller")]
 mod nodes;
 #[cfg(feature = "controller")]
+mod pod_costs;
+#[cfg(feature = "controller")]
 mod registrations;
 #[cfg(feature = "controller")]
 pub mod source;

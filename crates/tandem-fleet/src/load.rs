@@ -1,6 +1,9 @@
 //! The load of each node, from its metrics page: live dialogs, and new calls per second since the page was read before.
 
+use crate::controller::{Fleet, count};
 use crate::histograms::total;
+use crate::members::{Member, MemberState};
+use crate::nodes::metrics;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -72,6 +75,29 @@ impl Loads {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         samples.retain(|instance, _| is_known(instance));
     }
+}
+
+/// The load of each active node that answers.
+pub(crate) async fn of_active_nodes(fleet: &Fleet) -> Vec<(Member, NodeLoad)> {
+    let members = fleet.members();
+    fleet
+        .loads
+        .keep(|instance| members.iter().any(|member| member.instance == instance));
+    let active: Vec<_> = members
+        .into_iter()
+        .filter(|member| member.state == MemberState::Active)
+        .collect();
+    let asked = fleet.nodes.ask(&active, metrics).await;
+    for _ in &asked.unanswered {
+        count(&fleet.counters.node_errors);
+    }
+    let now = Instant::now();
+    let answers = asked.answers.into_iter();
+    let load = |(node, page): (Member, String)| {
+        let load = fleet.loads.read(&node.instance, &page, now)?;
+        Some((node, load))
+    };
+    answers.filter_map(load).collect()
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@ mod common;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use common::{Api, options, serve};
+use axum::routing::{get, patch};
+use common::{Api, eventually, options, serve};
 use futures_util::stream::unfold;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tandem_fleet::Controller;
@@ -24,6 +25,8 @@ struct Cluster {
     /// Lines to all watches; an empty one ends them.
     events: broadcast::Sender<String>,
     token: Arc<Mutex<String>>,
+    /// The targets and bodies of patches.
+    patches: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Cluster {
@@ -32,6 +35,7 @@ impl Cluster {
             slices: Arc::default(),
             events: broadcast::channel(16).0,
             token: Arc::new(Mutex::new("first-token".to_owned())),
+            patches: Arc::default(),
         }
     }
 
@@ -79,6 +83,19 @@ async fn slices(
     Body::from_stream(lines).into_response()
 }
 
+async fn patch_pod(
+    State(cluster): State<Cluster>,
+    Path(pod): Path<String>,
+    headers: HeaderMap,
+    axum::Json(patch): axum::Json<Value>,
+) -> StatusCode {
+    let kind = headers.get("content-type").expect("a type");
+    assert_eq!(kind, "application/merge-patch+json");
+    let mut patches = cluster.patches.lock().expect("no panic");
+    patches.push((pod, patch));
+    StatusCode::OK
+}
+
 fn slice(pods: &[(&str, u8, bool, bool)]) -> Value {
     let endpoints: Vec<Value> = pods
         .iter()
@@ -103,18 +120,24 @@ struct Started {
 }
 
 async fn start(pods: &[(&str, u8, bool, bool)]) -> Started {
+    start_with(&slice(pods), |_| ()).await
+}
+
+/// A controller of the pods in a slice, with a source that `change` completes.
+async fn start_with(slice: &Value, change: impl FnOnce(&mut KubernetesSource)) -> Started {
     let cluster = Cluster::new();
-    cluster.set("ADDED", &slice(pods));
+    cluster.set("ADDED", slice);
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let server = serve(
         Router::new()
             .route(path, get(slices))
+            .route("/api/v1/namespaces/default/pods/{pod}", patch(patch_pod))
             .with_state(cluster.clone()),
     )
     .await;
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("token"), "first-token\n").expect("written");
-    let source = KubernetesSource {
+    let mut source = KubernetesSource {
         server: format!("http://{server}"),
         namespace: "default".to_owned(),
         service: "tandem".to_owned(),
@@ -122,7 +145,9 @@ async fn start(pods: &[(&str, u8, bool, bool)]) -> Started {
         admin_port: Some(8060),
         token_file: Some(folder.path().join("token")),
         authority_file: None,
+        deletion_costs: None,
     };
+    change(&mut source);
     let mut quick = options(Source::Kubernetes(source));
     quick.grace = Duration::from_secs(1);
     let controller = Controller::start(quick).await.expect("started");
@@ -231,4 +256,38 @@ async fn a_watch_that_ends_and_a_token_that_changes_lose_nothing() {
         .push(slice(&[("u2", 6, true, false)]));
     let _ = cluster.events.send(format!("{gone}\n"));
     api.until("u2=active").await;
+}
+
+#[tokio::test]
+async fn the_calls_of_a_pod_are_its_deletion_cost() {
+    let calls = Arc::new(AtomicU64::new(3));
+    let shown = Arc::clone(&calls);
+    let page = move || async move {
+        let live = shown.load(Ordering::Relaxed);
+        format!("tandem_dialogs{{state=\"confirmed\"}} {live}\ntandem_dialogs_created_total 9\n")
+    };
+    let node = serve(Router::new().route("/metrics", get(page))).await;
+    let mut pods = slice(&[("u1", 5, true, false)]);
+    pods["endpoints"][0]["addresses"][0] = json!("127.0.0.1");
+    let started = start_with(&pods, |source| {
+        source.admin_port = Some(node.port());
+        source.deletion_costs = Some(Duration::from_millis(20));
+    })
+    .await;
+    let patches = || started.cluster.patches.lock().expect("no panic").clone();
+    let patch = |cost: &str| {
+        let annotations = json!({ "controller.kubernetes.io/pod-deletion-cost": cost });
+        let patch = json!({ "metadata": { "uid": "u1", "annotations": annotations } });
+        ("pod-u1".to_owned(), patch)
+    };
+    eventually("the cost is written", || async {
+        (!patches().is_empty()).then_some(())
+    })
+    .await;
+    calls.store(8, Ordering::Relaxed);
+    eventually("the new cost is written", || async {
+        (patches().len() > 1).then_some(())
+    })
+    .await;
+    assert_eq!(patches(), [patch("3"), patch("8")]);
 }

@@ -38,6 +38,8 @@ pub struct KubernetesSource {
     pub token_file: Option<PathBuf>,
     /// The file with the certificate authority of the API server.
     pub authority_file: Option<PathBuf>,
+    /// How often the live calls of each pod become its deletion cost, at most. `None`: never.
+    pub deletion_costs: Option<Duration>,
 }
 
 impl KubernetesSource {
@@ -95,7 +97,7 @@ impl KubernetesSource {
         Ok(())
     }
 
-    fn client(&self) -> anyhow::Result<Client> {
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let tls = tls::client(self.authority_file.as_deref())?;
         let token = self
             .token_file

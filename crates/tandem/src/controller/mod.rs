@@ -14,6 +14,7 @@ use crate::user::hash;
 use anyhow::Context as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 use tandem_fleet::source::{DnsSource, KubernetesSource, Source};
 use tandem_fleet::{Controller, NodeAccess, Options, UserDatabase, custom_metrics};
 use tandem_http::Token;
@@ -22,6 +23,8 @@ use tracing::info;
 
 /// Threads of the controller, which waits most of the time.
 const THREADS: usize = 2;
+/// How often the deletion costs of pods are written, at most.
+const DELETION_COSTS: Duration = Duration::from_secs(15);
 /// Where Kubernetes says in which namespace a pod is.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
@@ -144,6 +147,7 @@ pub fn options(configuration: &ControllerConfiguration) -> anyhow::Result<Option
                 server,
                 token_file,
                 authority_file,
+                deletion_costs,
             } = kubernetes;
             Source::Kubernetes(KubernetesSource {
                 server: server.clone(),
@@ -153,6 +157,7 @@ pub fn options(configuration: &ControllerConfiguration) -> anyhow::Result<Option
                 admin_port,
                 token_file: Some(token_file.0.clone()),
                 authority_file: Some(authority_file.0.clone()),
+                deletion_costs: deletion_costs.then_some(DELETION_COSTS),
             })
         }
     };

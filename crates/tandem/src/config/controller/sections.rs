@@ -135,6 +135,10 @@ section! {
 
         /// File with the certificate authority of the API server.
         restart authority_file: FilePath = FilePath("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt".into()), any();
+
+        /// Whether the live calls of each pod become its `controller.kubernetes.io/pod-deletion-cost`, so that Kubernetes ends the pods with
+        /// the fewest calls first. The service account must be allowed to patch pods.
+        restart deletion_costs: bool = true, any();
     }
 }
 
