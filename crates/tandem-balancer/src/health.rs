@@ -42,21 +42,26 @@ pub struct Health {
     state: AtomicU8,
     /// When the node last proved that it lives, in microseconds.
     heard: AtomicU64,
-    /// Requests sent to the node, by worker.
-    requests: Box<[Counter]>,
-    /// Of these, requests without a hint: new calls and registrations, by worker.
-    unhinted: Box<[Counter]>,
+    /// By worker.
+    requests: Box<[Requests]>,
+}
+
+/// The requests that a node got from one worker. Workers on different processors must not write to the same cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Requests {
+    all: Counter,
+    /// Of these, requests without a hint: new calls and registrations.
+    unhinted: Counter,
 }
 
 impl Health {
     /// A node that has not answered yet.
     pub(crate) fn new(workers: u16) -> Self {
-        let counters = || (0..workers).map(|_| Counter::default()).collect();
         Self {
             state: AtomicU8::new(NodeState::Unknown as u8),
             heard: AtomicU64::new(0),
-            requests: counters(),
-            unhinted: counters(),
+            requests: (0..workers).map(|_| Requests::default()).collect(),
         }
     }
 
@@ -71,19 +76,21 @@ impl Health {
 
     /// The requests that the node got from this edge.
     pub fn requests(&self) -> u64 {
-        self.requests.iter().map(Counter::value).sum()
+        self.requests.iter().map(|it| it.all.value()).sum()
     }
 
     /// The requests that the node got because of the hash of their Call-ID.
     pub fn unhinted(&self) -> u64 {
-        self.unhinted.iter().map(Counter::value).sum()
+        self.requests.iter().map(|it| it.unhinted.value()).sum()
     }
 
     pub(crate) fn count(&self, worker: u16, is_hinted: bool) {
-        let at = usize::from(worker);
-        self.requests.get(at).inspect(|it| it.increment());
+        let Some(requests) = self.requests.get(usize::from(worker)) else {
+            return;
+        };
+        requests.all.increment();
         if !is_hinted {
-            self.unhinted.get(at).inspect(|it| it.increment());
+            requests.unhinted.increment();
         }
     }
 
