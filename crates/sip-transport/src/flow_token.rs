@@ -6,6 +6,7 @@
 use crate::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 use sip_message::{HeaderName, Host, Message};
 use std::net::{IpAddr, SocketAddr};
+use std::slice::IterMut;
 
 /// Name of the URI parameter that carries the token.
 pub const PARAMETER: &[u8] = b"fl";
@@ -83,7 +84,7 @@ pub fn octets(flow: Flow) -> [u8; FIXED + 16] {
         IpAddr::V6(ip) => ip,
     };
     let mut octets = [0; FIXED + 16];
-    let mut rest = octets.as_mut_slice();
+    let mut rest = octets.iter_mut();
     put(&mut rest, flow.listener.0.to_be_bytes());
     put(&mut rest, flow.connection.worker().to_be_bytes());
     put(&mut rest, flow.connection.slot().to_be_bytes());
@@ -129,10 +130,9 @@ const fn nibble(digit: u8) -> Option<u8> {
     }
 }
 
-fn put<const N: usize>(into: &mut &mut [u8], octets: [u8; N]) {
-    if let Some((place, rest)) = std::mem::take(into).split_first_chunk_mut() {
-        *place = octets;
-        *into = rest;
+fn put<const N: usize>(into: &mut IterMut<'_, u8>, octets: [u8; N]) {
+    for (octet, place) in octets.into_iter().zip(into) {
+        *place = octet;
     }
 }
 

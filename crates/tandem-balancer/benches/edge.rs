@@ -30,14 +30,14 @@ fn main() {
 #[divan::bench(sample_count = 20, sample_size = 1_000)]
 fn options(bencher: Bencher<'_, '_>) {
     let mut line = Line::new();
-    let steps = line.prepare(|line, number| line.options(number));
+    let steps = line.prepare(Line::options);
     line.measure(bencher, &steps);
 }
 
 #[divan::bench(sample_count = 20, sample_size = 1_000)]
 fn call(bencher: Bencher<'_, '_>) {
     let mut line = Line::new();
-    let steps = line.prepare(|line, number| line.call(number));
+    let steps = line.prepare(Line::call);
     line.measure(bencher, &steps);
 }
 
