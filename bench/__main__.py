@@ -28,7 +28,7 @@ PARTS = {
 # Minutes that a part takes on two cores: fixed, and per round.
 MINUTES = {
     "micro": (4, 0), "sweep": (1.6, 0), "floor": (0, 0.15), "w1": (0.3, 0.5), "w2": (0.7, 1), "w2c": (0.8, 1), "w3": (0.8, 0.9), "w3d": (0.2, 0.4),
-    "w4": (3, 1.1), "w4d": (0.2, 0.4), "w5": (0.3, 0.8), "w6": (0.4, 0.8), "memory": (4.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "border-overload": (9, 0), "stack": (0.1, 0.1),
+    "w4": (3, 1.1), "w4d": (0.2, 0.4), "w5": (0.3, 0.8), "w5c": (0.3, 0.8), "w5r": (0.2, 0.4), "w6": (0.4, 0.8), "memory": (4.5, 0), "connections": (0.8, 0.6), "capacity": (8.2, 2.8), "overload": (20, 0), "border-overload": (9, 0), "stack": (0.1, 0.1),
     "generator": (0, 0.2), "analyzer": (0.8, 0.1),
 }
 # `--before` adds the other one.

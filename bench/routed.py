@@ -1,9 +1,14 @@
-"""What the servers need to send calls to gateways (W5, W6): the gateways, 300,000 prefixes, and the policy of Tandem.
+"""What the servers need to send calls to gateways (W5 to W6): the gateways, 300,000 prefixes, and the policy of Tandem.
 
-The gateways are three addresses of the generator, which answers what comes to any of its addresses. The phones have telephone numbers.
+The gateways are three addresses of the generator, which answers what comes to any of its addresses. The phones have telephone numbers. For an edge,
+the gateways are its nodes. It recognises nodes by their address, so phones must have other ones: with fewer phones than addresses, the last
+addresses have no phone.
 """
 PORT = 15090
-GATEWAYS = [f"sip:127.1.0.{number}:{PORT}" for number in (1, 2, 3)]
+ADDRESSES = [f"127.1.255.{number}:{PORT}" for number in (1, 2, 3)]
+GATEWAYS = [f"sip:{address}" for address in ADDRESSES]
+# Phones have the addresses from 127.1.0.0 on.
+PHONES_BEFORE_NODES = 65_000
 # Options of the generator.
 USERS = "4930{:07}"
 PHONES = ("--first-port", str(PORT), "--user", USERS, "--registered")
@@ -60,8 +65,14 @@ def border(folder, count=PREFIXES, authenticate="trust"):
 
 
 def balancer(_):
-    """The configuration of Tandem for W5."""
+    """The configuration of Tandem for W5r."""
     return gateways() + GROUP + BALANCER
+
+
+def nodes():
+    """The nodes of the edge, for W5 and W5c."""
+    declared = enumerate(ADDRESSES, 1)
+    return "".join(f'[[member]]\ninstance = "carrier-{number}"\naddress = "{address}"\ntcp = false\n' for number, address in declared)
 
 
 def gateways():

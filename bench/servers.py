@@ -139,12 +139,17 @@ def has_forked(pid, port, stream=False):
     return 1 < before == len(family(pid))
 
 
-def tandem_says_ready(_):
+def tandem_says(health):
+    """Whether the admin interface reports this state of health."""
     try:
-        with urllib.request.urlopen(f"http://{ADMIN}/health/ready", timeout=1):
+        with urllib.request.urlopen(f"http://{ADMIN}/health/{health}", timeout=1):
             return True
     except (urllib.error.URLError, OSError):
         return False
+
+
+def tandem_says_ready(_):
+    return tandem_says("ready")
 
 
 def metric_if_any(name):
@@ -232,6 +237,25 @@ def tandem(settings, transport="udp", key="p256", challenge=("REGISTER",), pins=
     if not pins:
         command = on_core(settings.server_core, command)
     return Server("tandem", command, settings.folder, TANDEM, tandem_says_ready, stream=transport != "udp")
+
+
+def edge(settings, nodes, segmentation=True, event_loop="epoll", binary=""):
+    """An edge over UDP, with one worker. `nodes` are its nodes in the format of its configuration. They need not answer before it counts as started."""
+    config = settings.folder / "edge.toml"
+    config.write_text(f"""[[listen]]
+transport = "udp"
+address = "127.0.0.1:{TANDEM}"
+[workers]
+count = 1
+pin = [{settings.server_core}]
+event_loop = "{event_loop}"
+[udp]
+segmentation = {json.dumps(segmentation)}
+[admin]
+listen = "{ADMIN}"
+{nodes}""")
+    command = on_core(settings.server_core, [binary or program("tandem"), "balance", "--config", str(config)])
+    return Server("tandem", command, settings.folder, TANDEM, lambda _: tandem_says("live"))
 
 
 def records(settings, server):

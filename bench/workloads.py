@@ -1,4 +1,4 @@
-"""Measures the workloads W1 to W4 and the kernel's floor: CPU time of the server per unit, and delays.
+"""Measures the workloads W1 to W6 and the kernel's floor: CPU time of the server per unit, and delays.
 
 Each server runs alone on one processor. The generator (`tandem lab run --busy-poll`) runs on the other. Servers take turns. Each run starts
 with a warm-up. The loads:
@@ -12,10 +12,11 @@ Stock Kamailio has one round, at full load only. No verdict depends on it.
 
 W3d and W4d are W3 and W4 with one record per call, at full load only. In all of W3 to W4d, Tandem knows the dialogs, saves those that last a second
 to SQLite, and keeps session timers. In W3d, Kamailio also keeps dialogs and writes records, in W4d it writes records besides what it does in W4.
-W5 is an OPTIONS that a balancer forwards by its Call-ID to one of three gateways, without a transaction.
+In W5 and W5c, Tandem is an edge (`tandem balance`), and the generator plays three nodes behind it. W5 is an OPTIONS that the balancer forwards by its
+Call-ID, without a transaction. W5c is a call for which it stays in the path (Record-Route). W5r is W5 with `tandem serve` and a rule.
 W6 is a call from a known network through limits and the longest of 300,000 prefixes to one of three gateways, with a dialog and a record.
 
-At all loads except `shared`, the 100,000 phones have 65,535 addresses, so consecutive messages rarely go to the same address.
+At all loads except `shared`, the 100,000 phones have 65,535 addresses (in W5 and W5c, 65,000 phones have an address each), so consecutive messages rarely go to the same address.
 """
 import json
 import pathlib
@@ -68,6 +69,9 @@ class Workload:
     loads: tuple[str, ...] = LOADS
     # The routing policy of Tandem, by the folder of the run, if calls go to gateways.
     policy: Callable[[pathlib.Path], str] | None = None
+    # Whether Tandem is an edge, and the gateways are its nodes.
+    is_edge: bool = False
+    phones: int = PHONES
 
 
 # What Kamailio does in W4.
@@ -83,7 +87,11 @@ WORKLOADS = {
     "w4d": Workload(("call", "--nonces", "fresh"), "due_to_answer", 7_000, ("REGISTER", "INVITE"), (*PROVIDER, "WITH_RECORDS"), records=True,
                     loads=("full",)),
     "w5": Workload(("options", "--to-phones", *routed.PHONES), "other_response_delay", 40_000, defines=("WITH_BALANCER",), loads=("full", "equal"),
-                   policy=routed.balancer),
+                   is_edge=True, phones=routed.PHONES_BEFORE_NODES),
+    "w5c": Workload(("call", *routed.PHONES), "due_to_answer", 12_000, defines=("WITH_BALANCER",), loads=("full", "equal"), is_edge=True,
+                    phones=routed.PHONES_BEFORE_NODES),
+    "w5r": Workload(("options", "--to-phones", *routed.PHONES), "other_response_delay", 40_000, defines=("WITH_BALANCER",), loads=("full",),
+                    policy=routed.balancer),
     "w6": Workload(("call", *routed.PHONES), "due_to_answer", 7_000, records=True, loads=("full", "equal"), policy=routed.border),
 }
 
@@ -97,7 +105,7 @@ def tuned():
 
 def server_for(name, workload, settings):
     """The server of that name, configured for a workload."""
-    kamailio = servers.kamailio_between_gateways if workload.policy else servers.kamailio
+    kamailio = servers.kamailio_between_gateways if workload.policy or workload.is_edge else servers.kamailio
     match name:
         case "floor":
             return servers.floor(settings)
@@ -106,18 +114,21 @@ def server_for(name, workload, settings):
             return kamailio(settings, workload.defines, allocator, children)
         case "stock":
             return kamailio(settings, workload.defines, allocator=None, children=4)
-        case "before":
+        case "before" if not workload.is_edge:
             # It may be too old to write records.
             return servers.tandem(settings, challenge=workload.challenge, binary=settings.before)
     event_loop = "io_uring" if name.endswith("ring") else "epoll"
     segmentation = not name.startswith("plain")
+    if workload.is_edge:
+        return servers.edge(settings, routed.nodes(), segmentation, event_loop, settings.before if name == "before" else "")
     policy = workload.policy(settings.folder) if workload.policy else ""
     return servers.tandem(settings, challenge=workload.challenge, segmentation=segmentation, event_loop=event_loop, records=workload.records, more=policy)
 
 
-def measure(settings, server, name, load, pace, phones=PHONES):
-    """The figures of one run of the generator."""
+def measure(settings, server, name, load, pace, phones=None):
+    """The figures of one run of the generator. `phones` is their number, if not that of the workload."""
     workload, report = WORKLOADS[name], settings.folder / "run.json"
+    phones = phones or workload.phones
     report.unlink(missing_ok=True)
     command = [program("tandem"), "lab", "run", *workload.profile, "--server", server.address, "--phones", str(settings.count(phones)),
                *(TOGETHER if load == "shared" else APART), "--order", "ascending", "--busy-poll", *pace, "--warm-up", settings.time(WARM_UP),

@@ -5,8 +5,8 @@
 
 use crate::{ConnectionId, Flow, Listener, ListenerId, Protocol};
 use sip_message::{HeaderName, Host, Message};
-use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
+use std::slice::IterMut;
 
 /// Name of the URI parameter that carries the token.
 pub const PARAMETER: &[u8] = b"fl";
@@ -42,9 +42,11 @@ pub fn is_reached_by_flow_only(request: &Message<'_>, source: Flow, listener: &L
 
 /// Appends the octets of a number as hexadecimal digits.
 pub fn write_number(into: &mut impl Extend<u8>, octets: &[u8]) {
-    for octet in octets {
-        into.extend([digit(octet >> 4), digit(octet & 15)]);
-    }
+    into.extend(
+        octets
+            .iter()
+            .flat_map(|octet| [digit(octet >> 4), digit(octet & 15)]),
+    );
 }
 
 /// Reads lower-case hexadecimal digits, at most 16.
@@ -82,32 +84,28 @@ pub fn octets(flow: Flow) -> [u8; FIXED + 16] {
         IpAddr::V6(ip) => ip,
     };
     let mut octets = [0; FIXED + 16];
-    let parts: [&[u8]; 5] = [
-        &flow.listener.0.to_be_bytes(),
-        &flow.connection.worker().to_be_bytes(),
-        &flow.connection.slot().to_be_bytes(),
-        &flow.remote.port().to_be_bytes(),
-        &ip.octets(),
-    ];
-    for (place, octet) in octets.iter_mut().zip(parts.into_iter().flatten()) {
-        *place = *octet;
-    }
+    let mut rest = octets.iter_mut();
+    put(&mut rest, flow.listener.0.to_be_bytes());
+    put(&mut rest, flow.connection.worker().to_be_bytes());
+    put(&mut rest, flow.connection.slot().to_be_bytes());
+    put(&mut rest, flow.remote.port().to_be_bytes());
+    put(&mut rest, ip.octets());
     octets
 }
 
 /// Returns the flow that a token names. Only the proof next to the token tells whether the token is ours.
 pub fn read(token: &[u8]) -> Option<Flow> {
-    let mut octets = SmallVec::<[u8; FIXED + 16]>::new();
+    let mut octets = [0; FIXED + 16];
     if token.len() > LONGEST {
         return None;
     }
-    for digits in token.chunks(2) {
+    for (octet, digits) in octets.iter_mut().zip(token.chunks(2)) {
         let &[high, low] = digits else {
             return None;
         };
-        octets.push(nibble(high)? << 4 | nibble(low)?);
+        *octet = nibble(high)? << 4 | nibble(low)?;
     }
-    let mut rest = octets.as_slice();
+    let mut rest = octets.get(..token.len() / 2)?;
     let listener = ListenerId(u16::from_be_bytes(take(&mut rest)?));
     let worker = u16::from_be_bytes(take(&mut rest)?);
     let slot = u32::from_be_bytes(take(&mut rest)?);
@@ -129,6 +127,12 @@ const fn nibble(digit: u8) -> Option<u8> {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
+    }
+}
+
+fn put<const N: usize>(into: &mut IterMut<'_, u8>, octets: [u8; N]) {
+    for (octet, place) in octets.into_iter().zip(into) {
+        *place = octet;
     }
 }
 

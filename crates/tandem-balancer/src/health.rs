@@ -46,22 +46,27 @@ pub struct Health {
     /// The address at which the node sees this edge: the halves of the IPv6 address, and the port, 0 if unknown. A reader may see parts of two
     /// addresses: the node then takes one probe for a copy.
     seen_at: ([AtomicU64; 2], AtomicU16),
-    /// Requests sent to the node, by worker.
-    requests: Box<[Counter]>,
-    /// Of these, requests without a hint: new calls and registrations, by worker.
-    unhinted: Box<[Counter]>,
+    /// By worker.
+    requests: Box<[Requests]>,
+}
+
+/// The requests that a node got from one worker. Workers on different processors must not write to the same cache line.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Requests {
+    all: Counter,
+    /// Of these, requests without a hint: new calls and registrations.
+    unhinted: Counter,
 }
 
 impl Health {
     /// A node that has not answered yet.
     pub(crate) fn new(workers: u16) -> Self {
-        let counters = || (0..workers).map(|_| Counter::default()).collect();
         Self {
             state: AtomicU8::new(NodeState::Unknown as u8),
             heard: AtomicU64::new(0),
             seen_at: Default::default(),
-            requests: counters(),
-            unhinted: counters(),
+            requests: (0..workers).map(|_| Requests::default()).collect(),
         }
     }
 
@@ -76,19 +81,21 @@ impl Health {
 
     /// The requests that the node got from this edge.
     pub fn requests(&self) -> u64 {
-        self.requests.iter().map(Counter::value).sum()
+        self.requests.iter().map(|it| it.all.value()).sum()
     }
 
     /// The requests that the node got because of the hash of their Call-ID.
     pub fn unhinted(&self) -> u64 {
-        self.unhinted.iter().map(Counter::value).sum()
+        self.requests.iter().map(|it| it.unhinted.value()).sum()
     }
 
     pub(crate) fn count(&self, worker: u16, is_hinted: bool) {
-        let at = usize::from(worker);
-        self.requests.get(at).inspect(|it| it.increment());
+        let Some(requests) = self.requests.get(usize::from(worker)) else {
+            return;
+        };
+        requests.all.increment();
         if !is_hinted {
-            self.unhinted.get(at).inspect(|it| it.increment());
+            requests.unhinted.increment();
         }
     }
 

@@ -9,6 +9,9 @@ type Output = sip_transport::Output<crate::Question>;
 /// Value of Retry-After in a 503, in seconds.
 const RETRY_AFTER: &[u8] = b"5";
 
+/// Length of the To tags of the edge.
+const TAG: usize = 16;
+
 /// Sends a response to a request that arrived on `flow`. An ACK gets none.
 pub(crate) fn respond(
     edge: &Edge,
@@ -57,16 +60,16 @@ pub(crate) fn is_acknowledged(edge: &Edge, request: &Message<'_>) -> bool {
         && request
             .to()
             .and_then(|to| to.tag())
-            .is_some_and(|written| *written == tag(edge, request))
+            .is_some_and(|written| written.len() == TAG && *written == tag(edge, request))
 }
 
 /// The To tag of the edge's responses. It is computed from the request, so that the ACK is recognised without state.
-fn tag(edge: &Edge, request: &Message<'_>) -> [u8; 16] {
+fn tag(edge: &Edge, request: &Message<'_>) -> [u8; TAG] {
     let via = request.top_via();
     let branch = via.and_then(|via| via.branch()).unwrap_or_default();
     let call_id = request.call_id().unwrap_or_default();
     let hash = edge.shared.hasher.hash(&[b"edge tag", call_id, branch]);
-    let mut digits = smallvec::SmallVec::<[u8; 16]>::new();
+    let mut digits = smallvec::SmallVec::<[u8; TAG]>::new();
     flow_token::write_number(&mut digits, &hash.to_be_bytes());
-    digits.into_inner().unwrap_or([b'0'; 16])
+    digits.into_inner().unwrap_or([b'0'; TAG])
 }

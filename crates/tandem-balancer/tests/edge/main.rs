@@ -2,5 +2,6 @@
 
 mod calls;
 mod hostile;
+mod shares;
 mod streams;
 mod support;

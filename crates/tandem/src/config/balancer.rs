@@ -1,4 +1,5 @@
 //! The configuration of an edge: how it is read, and what follows from it.
+use super::catalogue::{Changes, Chapter, chapters};
 use super::sections::{Balancer, Configuration};
 use super::{Environment, Mistakes, NO_FILE, check, parse_section, read_text};
 use sip_transport::Listener;
@@ -15,17 +16,44 @@ pub fn load_balancer(file: Option<&Path>) -> Result<Balancer, Mistakes> {
         Some(path) => read_text(path)?,
         None => (String::new(), NO_FILE.to_owned()),
     };
-    let parsed = parse_section(&text, &Environment::of_process(), check::balancer);
+    parse_balancer(&text, &name, &Environment::of_process())
+}
+
+/// Parses the text of a file, whose name in messages is `file`.
+///
+/// # Errors
+/// All errors in the text and in the environment.
+pub fn parse_balancer(
+    text: &str,
+    file: &str,
+    environment: &Environment,
+) -> Result<Balancer, Mistakes> {
+    let parsed = parse_section(text, environment, check::balancer);
     if parsed.mistakes.is_empty() {
         return Ok(parsed.section);
     }
     Err(Mistakes {
-        file: name,
+        file: file.to_owned(),
         list: parsed.mistakes,
     })
 }
 
+/// The section that a reload reads.
+const RELOADED: &str = "member";
+
 impl Balancer {
+    /// The chapters of the reference, in order. An edge reads only its nodes again on a reload.
+    pub fn chapters() -> Vec<Chapter> {
+        let mut chapters = chapters::<Self>();
+        chapters.retain(|chapter| !chapter.keys.is_empty());
+        for chapter in chapters.iter_mut().filter(|it| it.path != RELOADED) {
+            for entry in &mut chapter.keys {
+                entry.key.changes = Changes::Restart;
+            }
+        }
+        chapters
+    }
+
     /// The sections that a server has too, in its configuration.
     pub fn shared(&self) -> Configuration {
         let own = self.clone();

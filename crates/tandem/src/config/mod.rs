@@ -28,13 +28,13 @@ mod sections;
 mod values;
 mod write;
 
-pub use balancer::{balancer_settings, load_balancer, member_list};
+pub use balancer::{balancer_settings, load_balancer, member_list, parse_balancer};
 pub use catalogue::{Changes, Chapter, ChapterKey, Key};
 pub use document::Places;
 pub use environment::Environment;
 pub use gateway_account::{AddressOfRecord, ContactUser, GatewayAccount, Password, QuotedText};
 pub use mistake::{Mistake, Mistakes, Place, nearest};
-pub use reference::{controller_reference, example, reference};
+pub use reference::{controller_reference, edge_example, edge_reference, example, reference};
 pub use resolve::{
     MAX_CONNECTIONS, MAX_PER_PEER, listeners, location_limits, peer_policy, resolver_settings,
     runtime_options, save_time, settings, speaks_tls, tls_settings,

@@ -1,8 +1,8 @@
-//! Generates `docs/configuration.md` and `tandem.example.toml` from the catalogue.
+//! Generates the reference pages and example files from the catalogue: of the server, of an edge, of the controller.
 use super::catalogue::{Changes, Chapter, ChapterKey};
 use super::controller::ControllerConfiguration;
 use super::section::Section as _;
-use super::sections::{Configuration, Listen};
+use super::sections::{Balancer, Configuration, Listen};
 use super::write::to_toml;
 use std::fmt::Write as _;
 
@@ -50,6 +50,20 @@ The file is read at the start only.
 
 ";
 
+const EDGE_INTRODUCTION: &str = "\
+# Configuration of an edge
+
+`tandem balance --config edge.toml` reads one TOML file. It must name the nodes, in `[[member]]` sections, in `nodes.file` or through
+`nodes.controller`. All other keys have defaults. The edge rejects unknown keys and invalid values, and reports the line, the value and what is
+allowed. Environment variables override keys, as for [the server](configuration.md#environment): `TANDEM_NODES_PROBE_INTERVAL` sets
+`nodes.probe_interval`.
+
+SIGHUP reads the nodes again: `[[member]]`, or the file that `nodes.file` names. If the list is invalid, the edge keeps its nodes and logs the
+reason. Sections that the server has too have the same keys and defaults. [Edges](edge.md) describes how an edge works, and
+[edge.example.toml](../edge.example.toml) contains every key with its default.
+
+";
+
 /// The reference in Markdown.
 pub fn reference() -> String {
     page(INTRODUCTION, &Configuration::chapters())
@@ -63,6 +77,11 @@ pub fn controller_reference() -> String {
         .filter(|it| !it.keys.is_empty())
         .collect();
     page(CONTROLLER_INTRODUCTION, &with_keys)
+}
+
+/// The reference of the file of an edge in Markdown.
+pub fn edge_reference() -> String {
+    page(EDGE_INTRODUCTION, &Balancer::chapters())
 }
 
 fn page(introduction: &str, chapters: &[Chapter]) -> String {
@@ -139,13 +158,27 @@ const EXAMPLE_INTRODUCTION: &str = "\
 # You can delete any line. The reference is docs/configuration.md; `tandem check --config FILE` shows what a file means.
 ";
 
+const EDGE_EXAMPLE_INTRODUCTION: &str = "\
+# Every key of an edge's configuration with its default. To change a key, uncomment its line, which starts with a single #, and edit it.
+# An edge needs its nodes: [[member]], nodes.file or nodes.controller. The reference is docs/edge-configuration.md.
+";
+
 /// The section whose defaults are several sections.
 const LISTEN: &str = "listen";
 
 /// The example file: every key, commented out.
 pub fn example() -> String {
-    let mut file = EXAMPLE_INTRODUCTION.to_owned();
-    for chapter in Configuration::chapters() {
+    example_of(EXAMPLE_INTRODUCTION, &Configuration::chapters())
+}
+
+/// The example file of an edge: every key, commented out.
+pub fn edge_example() -> String {
+    example_of(EDGE_EXAMPLE_INTRODUCTION, &Balancer::chapters())
+}
+
+fn example_of(introduction: &str, chapters: &[Chapter]) -> String {
+    let mut file = introduction.to_owned();
+    for chapter in chapters {
         let _ = writeln!(file, "\n# {}", "-".repeat(98));
         for line in wrapped(chapter.doc) {
             let _ = writeln!(file, "## {line}");

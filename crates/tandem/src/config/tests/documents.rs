@@ -27,6 +27,56 @@ fn the_reference_of_the_controller_is_the_one_the_catalogue_makes() {
 }
 
 #[test]
+fn the_reference_and_the_example_of_an_edge_are_those_the_catalogue_makes() {
+    committed("docs/edge-configuration.md", &edge_reference());
+    committed("edge.example.toml", &edge_example());
+}
+
+const A_NODE: &str = "[[member]]\ninstance = \"sip-9\"\naddress = \"192.0.2.9:5060\"\n";
+
+fn of_edge(text: &str) -> Balancer {
+    let parsed = parse_balancer(text, "edge.toml", &Environment::default());
+    parsed.unwrap_or_else(|mistakes| panic!("{mistakes} in\n{text}"))
+}
+
+#[test]
+fn every_example_in_the_reference_of_an_edge_is_a_valid_file() {
+    let page = edge_reference();
+    let blocks = page.split("```toml\n").skip(1);
+    let blocks: Vec<&str> = blocks
+        .filter_map(|block| block.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), Balancer::chapters().len());
+    for block in blocks {
+        let names_nodes = ["[[member]]", "[nodes]"].map(|header| block.starts_with(header));
+        let node = if names_nodes.contains(&true) {
+            ""
+        } else {
+            A_NODE
+        };
+        of_edge(&format!("{block}{node}"));
+    }
+}
+
+#[test]
+fn the_example_of_an_edge_means_the_defaults() {
+    assert_eq!(
+        of_edge(&format!("{}{A_NODE}", edge_example())),
+        of_edge(A_NODE)
+    );
+}
+
+#[test]
+fn only_the_nodes_of_an_edge_change_on_a_reload() {
+    for chapter in Balancer::chapters() {
+        for entry in chapter.keys {
+            let is_reloaded = entry.key.changes == Changes::Reload;
+            assert_eq!(is_reloaded, chapter.path == "member", "{}", entry.key.name);
+        }
+    }
+}
+
+#[test]
 fn the_example_file_is_the_one_the_catalogue_makes() {
     committed("tandem.example.toml", &example());
 }
