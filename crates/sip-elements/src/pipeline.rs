@@ -628,7 +628,7 @@ fn refuse_while_draining(worker: &Worker<'_, '_>, request: &Message<'_>) -> Resu
         return Ok(());
     }
     let in_dialog = request.to().and_then(|to| to.tag()).is_some();
-    if !in_dialog && !edge::has_forwarded(&worker.parts.settings, request) {
+    if !in_dialog && !edge::has_forwarded(worker.parts.settings, request) {
         return Err(Refusal::Busy(keep_alive::GOING_DOWN).into());
     }
     Ok(())

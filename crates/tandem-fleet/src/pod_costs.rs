@@ -37,11 +37,12 @@ pub(crate) async fn write(fleet: Arc<Fleet>, pods: KubernetesSource, every: Dura
             }
         }
         if failed != problem {
-            match &failed {
-                Some(failed) => warn!(
+            if let Some(failed) = &failed {
+                warn!(
                     "the deletion costs of pods cannot be written: {failed}; the role of the controller needs `patch` on pods"
-                ),
-                None => info!("the deletion costs of pods are written again"),
+                );
+            } else {
+                info!("the deletion costs of pods are written again");
             }
             problem = failed;
         }
