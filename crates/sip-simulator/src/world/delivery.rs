@@ -60,6 +60,28 @@ impl<M: Machine> World<M> {
         }
     }
 
+    /// Returns a datagram to the machine that sent it, if the system of its receiver lives.
+    fn return_datagram(
+        &mut self,
+        (from, source): (Party, SocketAddr),
+        (to, destination): (Party, SocketAddr),
+        bytes: Rc<[u8]>,
+    ) {
+        let (Party::Host(host), Party::Host(receiver)) = (from, to) else {
+            return;
+        };
+        if self.hosts[receiver].returns_datagrams {
+            let at = self.now() + self.network.weather().delay;
+            let event = Event::Returned {
+                host,
+                destination,
+                source,
+                bytes,
+            };
+            self.clock.plan(at, event);
+        }
+    }
+
     /// Records accepted credentials for a replay: any response other than 100 or a rejection proves that they were
     /// accepted.
     pub(super) fn overhear(&mut self, phone: usize, response: &Seen<'_>) {
@@ -107,7 +129,7 @@ impl<M: Machine> World<M> {
         self.trace
             .datagram(now, mark, (from, source), (to, destination), &bytes);
         if !hears {
-            return;
+            return self.return_datagram((from, source), (to, destination), bytes);
         }
         let seen = Seen::read(&bytes);
         self.observe(&Observation::Delivered {
