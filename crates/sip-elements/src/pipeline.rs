@@ -20,7 +20,8 @@ use crate::parked::ParkedRequest;
 use crate::parking;
 use crate::phase::policy::{self, Ruling};
 use crate::phase::{
-    Need, ResumeAt, Stop, authentication, blocklist, destination, keep_alive, sanity, session_timer,
+    Need, ResumeAt, Stop, authentication, blocklist, destination, edge, keep_alive, sanity,
+    session_timer,
 };
 use crate::proxy::{Inbound, Onward};
 use crate::registrar::Registration;
@@ -150,6 +151,7 @@ fn request(
     keep_alive::respond(&worker.parts, request)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
+    edge::leave_to_its_repetition(&worker.parts, request, origin.flow)?;
     let routing = worker.proxy.preprocess(request, &worker.parts);
     await_adoption(worker, request, origin.flow, &routing)?;
     if request.method() == Method::Ack {

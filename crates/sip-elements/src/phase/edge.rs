@@ -3,8 +3,10 @@
 //! Behind an edge, every request comes from the edge's address. The edge proves the address of the client in its Via
 //! ([`sip_transport::edge_branch`]). Bans, limits, nonces and trust are about that client. Responses go back to the edge.
 
-use crate::Settings;
-use sip_message::{HeaderName, Message, Via};
+use super::Stop;
+use crate::metrics::DropReason;
+use crate::{Settings, WorkerParts};
+use sip_message::{HeaderName, Message, Method, Via};
 use sip_transport::Flow;
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
 use std::net::IpAddr;
@@ -17,6 +19,27 @@ pub(crate) fn client(settings: &Settings, request: &Message<'_>, flow: Flow) -> 
 /// Whether an edge of the fleet forwarded the request.
 pub(crate) fn has_forwarded(settings: &Settings, request: &Message<'_>) -> bool {
     proven(settings, request).is_some()
+}
+
+/// Drops a new request that an edge forwarded over UDP, if it has waited here for T1 or longer, because this process stood still. The sender
+/// has repeated the request by now, and the edge may have given the repetition to another node. If it is here, too, it waits behind this one. An
+/// ACK ends nothing that another node serves.
+pub(crate) fn leave_to_its_repetition(
+    parts: &WorkerParts<'_>,
+    request: &Message<'_>,
+    flow: Flow,
+) -> Result<(), Stop> {
+    let has_waited = parts.now.saturating_since(parts.arrived) >= parts.settings.timers.t1;
+    if !has_waited || request.method() == Method::Ack {
+        return Ok(());
+    }
+    let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
+    let is_repeated = listener.is_some_and(|listener| !listener.protocol.is_reliable());
+    if is_repeated && has_forwarded(parts.settings, request) {
+        parts.metrics.dropped(DropReason::Waited);
+        return Err(Stop::Done);
+    }
+    Ok(())
 }
 
 fn proven(settings: &Settings, request: &Message<'_>) -> Option<Flow> {

@@ -427,15 +427,17 @@ impl Proxy {
         }
     }
 
-    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Only the 2xx is
-    /// forwarded.
+    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Forwarded are the
+    /// 2xx and, in a fleet, what may answer another node.
     pub fn receive_absorbed(
         &mut self,
         parts: &mut WorkerParts<'_>,
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if upstream::is_acceptance(response) {
+        if upstream::is_acceptance(response)
+            || upstream::is_answer_for_another_node(parts, response)
+        {
             self.receive_unknown(parts, response, from);
         } else {
             parts.metrics.dropped(DropReason::StrayResponse);

@@ -4,6 +4,7 @@ use crate::host::Machine;
 use crate::network::Fate;
 use crate::observe::{Observation, Party, Seen};
 use crate::trace::Mark;
+use sip_transport::Time;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -52,6 +53,7 @@ impl<M: Machine> World<M> {
             self.clock.plan(
                 now + delay,
                 Event::Datagram {
+                    since: None,
                     destination,
                     source,
                     bytes,
@@ -94,7 +96,13 @@ impl<M: Machine> World<M> {
         }
     }
 
-    pub(super) fn arrive(&mut self, destination: SocketAddr, source: SocketAddr, bytes: Rc<[u8]>) {
+    pub(super) fn arrive(
+        &mut self,
+        since: Option<Time>,
+        destination: SocketAddr,
+        source: SocketAddr,
+        bytes: Rc<[u8]>,
+    ) {
         let now = self.now();
         let to = self
             .directory
@@ -108,6 +116,7 @@ impl<M: Machine> World<M> {
             return self.clock.plan(
                 until,
                 Event::Datagram {
+                    since: since.or(Some(now)),
                     destination,
                     source,
                     bytes,
@@ -139,7 +148,10 @@ impl<M: Machine> World<M> {
             seen: seen.as_ref(),
         });
         match to {
-            Party::Host(host) => self.run_receive(host, source, destination, &bytes),
+            Party::Host(host) => {
+                let arrived = since.unwrap_or(now);
+                self.run_receive(host, arrived, (source, destination), &bytes);
+            }
             Party::Phone(phone) => self.with_phone(phone, |phone, output| {
                 phone.receive(now, source, &bytes, output);
             }),

@@ -43,14 +43,15 @@ impl<M: Machine> World<M> {
     pub(super) fn run_receive(
         &mut self,
         host: usize,
-        source: SocketAddr,
-        destination: SocketAddr,
+        arrived: Time,
+        (source, destination): (SocketAddr, SocketAddr),
         bytes: &[u8],
     ) {
         let flow = Flow::to(self.listener_of(host, destination), source);
         let worker = self.hosts[host].worker_for(source, destination);
         self.run(host, worker, Cause::Message, |node, now, output| {
-            node.receive(now, flow, bytes, output);
+            let message = Received::new(arrived, flow, bytes);
+            node.handle(now, Input::Received(message), output);
         });
     }
 

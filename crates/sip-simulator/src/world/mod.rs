@@ -44,6 +44,8 @@ pub enum Fault {
 
 enum Event<M: Machine> {
     Datagram {
+        /// When it arrived, if its machine stood still then.
+        since: Option<Time>,
         destination: SocketAddr,
         source: SocketAddr,
         bytes: Rc<[u8]>,
@@ -373,10 +375,11 @@ impl<M: Machine> World<M> {
     fn happen(&mut self, event: Event<M>) {
         match event {
             Event::Datagram {
+                since,
                 destination,
                 source,
                 bytes,
-            } => self.arrive(destination, source, bytes),
+            } => self.arrive(since, destination, source, bytes),
             Event::Returned {
                 host,
                 destination,

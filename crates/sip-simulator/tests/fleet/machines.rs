@@ -137,7 +137,8 @@ impl EdgeMachine {
                 parked: 0,
                 held_bytes: 0,
                 bindings: 0,
-                fan_out: 1,
+                // A round of probes.
+                fan_out: self.fleet.borrow().members.len(),
                 t1: Duration::from_millis(500),
                 invite_answered: Duration::MAX,
                 other_answered: Duration::MAX,
