@@ -11,6 +11,9 @@ use sip_transport::Flow;
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
 use std::net::IpAddr;
 
+/// The URI parameter in the Route values of an edge.
+const EDGE: &[u8] = b"e";
+
 /// The address of the client: the one that an edge of the fleet proves, else that of the flow.
 pub(crate) fn client(settings: &Settings, request: &Message<'_>, flow: Flow) -> IpAddr {
     proven(settings, request).map_or(flow.remote.ip(), |client| client.remote.ip())
@@ -19,6 +22,20 @@ pub(crate) fn client(settings: &Settings, request: &Message<'_>, flow: Flow) -> 
 /// Whether an edge of the fleet forwarded the request.
 pub(crate) fn has_forwarded(settings: &Settings, request: &Message<'_>) -> bool {
     proven(settings, request).is_some()
+}
+
+/// Whether the next hop of a request of ours is an edge: its topmost Route value has the parameter of an edge. This decides only how long the
+/// request is repeated, so the edge's proof does not matter.
+pub(crate) fn comes_next(settings: &Settings, request: &[u8]) -> bool {
+    if settings.fleet.is_none() {
+        return false;
+    }
+    let has_parameter = |request: Message<'_>| {
+        let route = request.top_route()?;
+        Some(route.params.contains(EDGE))
+    };
+    let request = Message::parse(request).ok();
+    request.and_then(has_parameter).unwrap_or(false)
 }
 
 /// Drops a new request that an edge forwarded over UDP, if it has waited here for T1 or longer, because this process stood still. The sender

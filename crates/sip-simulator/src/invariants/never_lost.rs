@@ -66,9 +66,11 @@ impl Invariant for NeverLost {
 }
 
 impl NeverLost {
-    /// A BYE has a final response. 481 is right if both parties end the call at the same time.
+    /// A BYE has its first final response. 481 is right if both parties end the call at the same time.
     fn answered(&mut self, phone: usize, seen: &Seen<'_>) -> Result<(), Violation> {
-        self.open.remove(&(phone, seen.transaction()));
+        if self.open.remove(&(phone, seen.transaction())).is_none() {
+            return Ok(());
+        }
         let crossed = self.ended.contains(&seen.dialog_of_receiver());
         let is_right = match seen.status {
             200..300 | 401 | 407 => true,
