@@ -3,7 +3,6 @@
 use super::store::{Lost, SharedDialog, Store};
 use sip_elements::{ControlMessage, Exchange, MissedDialog};
 use sip_message::KeyHasher;
-use sip_transport::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A dialog that this node owns.
@@ -45,7 +44,7 @@ impl SharedDialogs {
     }
 
     /// Takes the new state of a dialog; `None` if it has ended.
-    pub fn change(&mut self, id: u128, state: Option<Box<[u8]>>, expires: Time) {
+    pub fn change(&mut self, id: u128, state: Option<Box<[u8]>>) {
         let Some(state) = state else {
             self.changed.remove(&id);
             self.ended.insert(id);
@@ -59,7 +58,6 @@ impl SharedDialogs {
             claim,
             owner: self.node,
             state,
-            expires,
         };
         self.own.insert(id, Own { key, dialog });
         self.changed.insert(id);

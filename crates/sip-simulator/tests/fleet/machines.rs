@@ -272,7 +272,7 @@ impl NodeMachine {
     fn keep(&mut self, record: Record) -> Option<CallEvent> {
         match record {
             Record::Call(event) => return Some(event),
-            Record::Dialog { id, state, expires } => self.dialogs.change(id, state, expires),
+            Record::Dialog { id, state, .. } => self.dialogs.change(id, state),
             Record::Missed(missed) => self.dialogs.miss(missed),
             Record::Notice(_) | Record::Dialogs(_) | Record::Traced(_) => {}
         }

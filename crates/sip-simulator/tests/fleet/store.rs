@@ -2,7 +2,6 @@
 //! The rules are those of the scripts that a real store runs: the newer record stays, whichever way it travels.
 
 use crate::exchange::Saved;
-use sip_transport::Time;
 use std::collections::BTreeMap;
 
 /// Which binding a record is about: an address of record and a contact.
@@ -30,7 +29,6 @@ pub struct SharedDialog {
     pub claim: u32,
     pub owner: usize,
     pub state: Box<[u8]>,
-    pub expires: Time,
 }
 
 /// A dialog that its former owner has lost: its id, and the claim that counts.
