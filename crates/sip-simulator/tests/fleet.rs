@@ -41,31 +41,36 @@ fn the_same_seed_replays_the_same_fleet() {
 }
 
 /// Runs seeds until the fault is found out, which must not take many.
-fn found_out(planted: Planted, invariant: &str) {
+fn found_out(planted: Planted, invariants: &[&str]) {
     let run = |seed| simulate(seed, planted);
     let outcome = (1..20).map(run).find(|it| it.violation.is_some());
     let outcome = outcome.unwrap_or_else(|| panic!("{planted:?} was not found out"));
     let violation = outcome.violation.as_ref().expect("a violation");
-    assert_eq!(violation.invariant, invariant, "{planted:?}: {violation}");
+    let found = invariants.contains(&violation.invariant);
+    assert!(found, "{planted:?}: {violation}");
     assert_eq!(run(outcome.seed), outcome, "the seed replays it");
 }
 
 #[test]
 fn nodes_that_lose_byes_lose_calls() {
-    found_out(Planted::Loses(b"BYE "), "never_lost");
+    found_out(Planted::Loses(b"BYE "), &["never_lost"]);
 }
 
 #[test]
 fn nodes_that_lose_acks_lose_calls() {
-    found_out(Planted::Loses(b"ACK "), "never_lost");
+    found_out(Planted::Loses(b"ACK "), &["never_lost"]);
 }
 
 #[test]
 fn nodes_with_secrets_of_their_own_lose_calls() {
-    found_out(Planted::Estranged, "never_lost");
+    // Which one a seed shows first depends on where the call was when its node died.
+    found_out(
+        Planted::Estranged,
+        &["never_lost", "rings_once", "answered_once"],
+    );
 }
 
 #[test]
 fn nodes_that_do_not_read_the_store_disagree() {
-    found_out(Planted::Deaf, "nodes_agree");
+    found_out(Planted::Deaf, &["nodes_agree"]);
 }
