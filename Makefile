@@ -64,7 +64,8 @@ kubernetes: ## Install the chart in a cluster and make calls while it is disturb
 	@deploy/kubernetes/try
 
 simulate: setup ## Run simulator seeds for ten minutes
-	cargo run --release --package sip-simulator --example simulate -- --minutes 10
+	cargo run --release --package sip-simulator --example simulate -- --minutes 7
+	cargo run --release --package sip-simulator --example simulate -- --fleet --minutes 3
 
 pgo: setup-bench ## Build the program of the packages, optimised with a profile of the laboratory's traffic: target/pgo/tandem
 	@scripts/pgo

@@ -19,9 +19,10 @@ pub enum DropReason {
     Banned,
     Scanner,
     WaitingFull,
+    Waited,
 }
 /// Their labels, in the order of [`DropReason`].
-pub const DROPS: [&str; 11] = [
+pub const DROPS: [&str; 12] = [
     "not_sip",
     "malformed_response",
     "stray_response",
@@ -33,6 +34,7 @@ pub const DROPS: [&str; 11] = [
     "banned",
     "scanner",
     "waiting_full",
+    "waited",
 ];
 
 /// What the server does at once with a message, and so answers for alone: no phone's and no next hop's time is in it.

@@ -152,6 +152,7 @@ fn request(
     keep_alive::respond(&worker.parts, request, *worker.draining)?;
     hand_over_to_home(worker, request, origin.flow, handed_over)?;
     match_transaction(worker, request, origin)?;
+    edge::leave_to_its_repetition(&worker.parts, request, origin.flow)?;
     let routing = worker.proxy.preprocess(request, &worker.parts);
     await_adoption(worker, request, origin.flow, &routing)?;
     if request.method() == Method::Ack {

@@ -6,9 +6,12 @@
 
 #[path = "../tests/exchange/mod.rs"]
 mod exchange;
+#[path = "../tests/fleet/mod.rs"]
+mod fleet;
 
 use exchange::ExchangeMachine;
-use sip_simulator::{Outcome, Plan, Statistics, build, simulate};
+use fleet::{FleetPlan, Planted};
+use sip_simulator::{Machine, Outcome, Plan, Statistics, World, build, simulate};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,6 +19,7 @@ const USAGE: &str = "\
 Runs seeds of the simulator against the exchange, and stops at the first one that breaks a rule.
 
 Options:
+  --fleet          worlds of a whole fleet: edges, nodes and their store
   --first-seed N   the first seed (default 1)
   --seeds N        how many seeds (default 1000, or with --minutes as many as there is time for)
   --minutes M      stop after so many minutes, whatever is left (default: no limit)
@@ -24,6 +28,7 @@ Options:
   --trace          print everything that happens in the first seed, and stop";
 
 struct Options {
+    fleet: bool,
     first_seed: u64,
     seeds: Option<u64>,
     minutes: Option<u64>,
@@ -40,19 +45,25 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if options.plan {
-        println!("{:#?}", Plan::new(options.first_seed));
-        return ExitCode::SUCCESS;
+    let seed = options.first_seed;
+    match (options.plan, options.trace, options.fleet) {
+        (true, _, false) => println!("{:#?}", Plan::new(seed)),
+        (true, _, true) => println!("{:#?}", FleetPlan::new(seed)),
+        (_, true, false) => {
+            let plan = Plan::new(seed);
+            let mut world = build(&plan, ExchangeMachine::new);
+            world.run_for(plan.duration);
+            world.run_until_quiet();
+            print_trace(&world);
+        }
+        (_, true, true) => print_trace(&fleet::run(&FleetPlan::new(seed), Planted::Nothing)),
+        _ => return run(&options),
     }
-    if options.trace {
-        let plan = Plan::new(options.first_seed);
-        let mut world = build(&plan, ExchangeMachine::new);
-        world.run_for(plan.duration);
-        world.run_until_quiet();
-        println!("{}", world.trace().ladder(usize::MAX, None));
-        return ExitCode::SUCCESS;
-    }
-    run(&options)
+    ExitCode::SUCCESS
+}
+
+fn print_trace<M: Machine>(world: &World<M>) {
+    println!("{}", world.trace().ladder(usize::MAX, None));
 }
 
 fn run(options: &Options) -> ExitCode {
@@ -69,12 +80,16 @@ fn run(options: &Options) -> ExitCode {
         if limit.is_some_and(|limit| began.elapsed() >= limit) {
             break;
         }
-        let outcome = simulate(seed, ExchangeMachine::new);
+        let outcome = if options.fleet {
+            fleet::simulate(seed, Planted::Nothing)
+        } else {
+            simulate(seed, ExchangeMachine::new)
+        };
         seeds += 1;
         virtual_seconds += outcome.virtual_seconds;
         total.add(&outcome.statistics);
         if outcome.violation.is_some() {
-            explain(&outcome, options.keep_going);
+            explain(&outcome, options);
             failing.push(seed);
             if !options.keep_going {
                 break;
@@ -98,19 +113,21 @@ fn run(options: &Options) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn explain(outcome: &Outcome, briefly: bool) {
+fn explain(outcome: &Outcome, options: &Options) {
     let Some(violation) = &outcome.violation else {
         return;
     };
     println!("Seed {}: {violation}", outcome.seed);
-    if !briefly {
+    if !options.keep_going {
         println!("{}", outcome.report.as_deref().unwrap_or_default());
     }
-    println!("Replay: {}", outcome.replay());
+    let fleet = if options.fleet { " --fleet" } else { "" };
+    println!("Replay: {}{fleet}", outcome.replay());
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options {
+        fleet: false,
         first_seed: 1,
         seeds: None,
         minutes: None,
@@ -132,6 +149,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--seeds" => options.seeds = Some(number()?),
             "--minutes" => options.minutes = Some(number()?),
             "--keep-going" => options.keep_going = true,
+            "--fleet" => options.fleet = true,
             "--plan" => options.plan = true,
             "--trace" => options.trace = true,
             other => return Err(format!("unknown option {other}")),

@@ -3,11 +3,14 @@
 use crate::dice::Dice;
 use crate::observe::{Account, BoundContact, Census, HostFacts, SavedDialog};
 use sip_dialog::CallEvent;
-use sip_transport::{Flow, Node, Output, Time};
+use sip_transport::{Flow, HandOverKind, Node, Output, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// The interval at which the control plane of a machine saves and sweeps, unless it says otherwise.
+const HOUSEKEEPING: Duration = Duration::from_millis(250);
 
 /// The questions that the node of a machine asks.
 pub type QuestionOf<M> = <<M as Machine>::Node as Node>::Question;
@@ -35,8 +38,13 @@ pub trait Machine {
     /// The control plane's answer to a question. With `failing`, its store is not available.
     fn reply(&mut self, now: Time, question: &QuestionOf<Self>, failing: bool) -> ControlOf<Self>;
 
-    /// Saves, sweeps, and gives orders to workers. Called every few hundred milliseconds.
+    /// Saves, sweeps, and gives orders to workers. Called at each [`housekeeping_interval`](Self::housekeeping_interval).
     fn housekeeping(&mut self, now: Time, orders: &mut Vec<(usize, ControlOf<Self>)>);
+
+    /// How often [`housekeeping`](Self::housekeeping) is called.
+    fn housekeeping_interval(&self) -> Duration {
+        HOUSEKEEPING
+    }
 
     /// Keeps what a node has recorded. Returns the change of a call, if it is one.
     fn keep(&mut self, now: Time, record: RecordOf<Self>) -> Option<CallEvent> {
@@ -97,6 +105,14 @@ impl ControlManners {
     }
 }
 
+/// A message from a sibling worker.
+pub(crate) struct HandedOver {
+    pub(crate) kind: HandOverKind,
+    pub(crate) arrived: Time,
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Rc<[u8]>,
+}
+
 /// One worker: its node, its output, and its next wake-up.
 pub(crate) struct Worker<N: Node> {
     pub(crate) node: N,
@@ -105,7 +121,7 @@ pub(crate) struct Worker<N: Node> {
     /// Open questions by number, with the time at which each one's wait ends.
     pub(crate) outstanding: BTreeMap<u64, Time>,
     /// Messages that sibling workers handed over, in order.
-    pub(crate) inbox: VecDeque<(Time, Flow, Rc<[u8]>)>,
+    pub(crate) inbox: VecDeque<HandedOver>,
 }
 
 /// A machine in the world.
@@ -116,6 +132,8 @@ pub(crate) struct Host<M: Machine> {
     pub(crate) dice: Dice,
     /// Empty while the machine is down.
     pub(crate) workers: Vec<Worker<M::Node>>,
+    /// Whether its system lives on while its process is down, and returns datagrams with an ICMP error.
+    pub(crate) returns_datagrams: bool,
     /// Counts the starts, to recognise events that were planned for an earlier life.
     pub(crate) life: u32,
     /// Nothing runs on the machine before this time.
@@ -134,6 +152,7 @@ impl<M: Machine> Host<M> {
             manners,
             dice,
             workers,
+            returns_datagrams: false,
             life: 0,
             stalled_until: now,
             control_away_until: now,

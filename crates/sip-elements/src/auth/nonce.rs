@@ -166,11 +166,15 @@ impl Nonces {
         mac
     }
 
-    /// Whether a nonce is too old, or older than this process.
-    pub(super) fn is_stale(&self, nonce: Nonce, lifetime: u64, now: Time) -> bool {
+    /// Whether a nonce is too old.
+    pub(super) fn is_expired(nonce: Nonce, lifetime: u64, now: Time) -> bool {
+        u64::from(seconds(now).saturating_sub(nonce.seconds)) > lifetime
+    }
+
+    /// Whether a nonce is older than this process, which does not know its uses.
+    pub(super) fn is_of_another_process(&self, nonce: Nonce) -> bool {
         let since = self.since.load(Ordering::Relaxed);
-        let age = u64::from(seconds(now).saturating_sub(nonce.seconds));
-        since == 0 || nonce.seconds < since || age > lifetime
+        since == 0 || nonce.seconds < since
     }
 
     /// A keyed hash that identifies a request, for [`Nonces::spend`]. Each part has a number that tells its kind.
@@ -395,25 +399,25 @@ mod tests {
         let nonces = Nonces::new((1, 2), 8);
         issued(&nonces, 0);
         let nonce = issued(&nonces, 1_000);
-        assert!(!nonces.is_stale(nonce, 300, at(1_000)));
-        assert!(!nonces.is_stale(nonce, 300, at(1_300)));
-        assert!(nonces.is_stale(nonce, 300, at(1_301)));
+        assert!(!Nonces::is_expired(nonce, 300, at(1_000)));
+        assert!(!Nonces::is_expired(nonce, 300, at(1_300)));
+        assert!(Nonces::is_expired(nonce, 300, at(1_301)));
     }
 
     #[test]
-    fn nonces_of_the_process_before_are_recognised_but_stale() {
+    fn nonces_of_the_process_before_are_recognised_as_such() {
         let nonce = Nonces::new((1, 2), 8).issue(REALM, HERE, at(1_000));
         let restarted = Nonces::new((1, 2), 8);
         let nonce = restarted.read(&nonce, REALM, HERE).unwrap();
-        assert!(restarted.is_stale(nonce, 300, at(1_000)), "none issued yet");
+        assert!(restarted.is_of_another_process(nonce), "none issued yet");
         let own = issued(&restarted, 1_002);
-        assert!(restarted.is_stale(nonce, 300, at(1_002)));
-        assert!(!restarted.is_stale(own, 300, at(1_002)));
+        assert!(restarted.is_of_another_process(nonce));
+        assert!(!restarted.is_of_another_process(own));
         // This includes one that was issued in the second of the restart.
         let other = Nonces::new((1, 2), 8);
         issued(&other, 1_000);
         let last = issued(&other, 1_002);
-        assert!(restarted.is_stale(last, 300, at(1_002)));
+        assert!(restarted.is_of_another_process(last));
     }
 
     #[test]

@@ -171,7 +171,10 @@ fn current_nonce<'v>(
         Err(Unknown::Foreign) => return Err(Verdict::Challenge { stale: true }),
         Err(Unknown::Misshapen) => return Err(CHALLENGE),
     };
-    if nonces.is_stale(nonce, settings.nonce_lifetime.as_secs(), view.now) {
+    // A node that takes over must accept what another one has issued: a new challenge in the middle of a call set-up would begin a second
+    // transaction, beside the one that the callee has.
+    let is_foreign = settings.fleet.is_none() && nonces.is_of_another_process(nonce);
+    if is_foreign || Nonces::is_expired(nonce, settings.nonce_lifetime.as_secs(), view.now) {
         return Err(Verdict::Challenge { stale: true });
     }
     nonces.used(nonce).ok_or(CHALLENGE)

@@ -39,6 +39,7 @@ mod waiting;
 use crate::metrics::DropReason;
 use crate::own_response::{Origin, Refusal, respond, send_trying};
 use crate::owner::{BranchId, ContextId, Owner, ResponseId};
+use crate::phase::edge;
 use crate::routing::breadth;
 use crate::routing::dead_targets::TargetFailure;
 use crate::routing::failure::Failure;
@@ -427,15 +428,17 @@ impl Proxy {
         }
     }
 
-    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Only the 2xx is
-    /// forwarded.
+    /// Handles a response that its client transaction has absorbed: a retransmission, or a 2xx to an INVITE after a failure. Forwarded are the
+    /// 2xx and, in a fleet, what may answer another node.
     pub fn receive_absorbed(
         &mut self,
         parts: &mut WorkerParts<'_>,
         response: &Message<'_>,
         from: IpAddr,
     ) {
-        if upstream::is_acceptance(response) {
+        if upstream::is_acceptance(response)
+            || upstream::is_answer_for_another_node(parts, response)
+        {
             self.receive_unknown(parts, response, from);
         } else {
             parts.metrics.dropped(DropReason::StrayResponse);
@@ -475,7 +478,8 @@ impl Proxy {
     ///
     /// For a datagram, an ICMP error is only a hint (RFC 1122 section 3.2.2.1): a server that restarts is soon
     /// reachable again. If there is nothing else to try, a request other than INVITE is therefore still retransmitted.
-    /// An INVITE fails, because its caller waits.
+    /// An INVITE fails, because its caller waits, unless its next hop is an edge: the phone may have had an earlier copy, and only this edge leads
+    /// to it.
     pub fn client_unreachable(&mut self, parts: &mut WorkerParts<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
@@ -502,13 +506,16 @@ impl Proxy {
                 let listener = parts.settings.listeners.get(usize::from(flow.listener.0));
                 listener.is_some_and(|listener| !listener.protocol.is_reliable())
             });
-            let bytes = parts.transactions.client_request(id).map_or(0, <[u8]>::len);
+            let request = parts.transactions.client_request(id);
+            let bytes = request.map_or(0, <[u8]>::len);
+            let leads_to_edge = request.is_some_and(|it| edge::comes_next(parts.settings, it));
             let scope = &mut self.scope(parts, key);
             context.mark_unreachable(scope, place, is_datagram);
             if is_datagram && bytes > LARGEST_DATAGRAM {
                 context.excuse_gateway(scope.parts.now);
             }
-            if !is_datagram || context.is_invite || context.has_other(scope, place) {
+            let must_fail = context.is_invite && !leads_to_edge;
+            if !is_datagram || must_fail || context.has_other(scope, place) {
                 scope.parts.transactions.abandon_client(id);
                 context.fail_branch(scope, place, failure);
                 context.try_contact(place, contact);

@@ -11,7 +11,7 @@ use crate::routing::record_route::{self, Recorded};
 use crate::routing::return_path::{self, Forwarded, accepts_connections, response_address};
 use sip_message::{HeaderName, Message, Method, Patch, Via};
 use sip_transaction::{Branch, ServerId};
-use sip_transport::{Flow, Listener, ListenerId, Protocol};
+use sip_transport::{Flow, ListenerId, Protocol};
 use std::net::IpAddr;
 
 impl Proxy {
@@ -37,8 +37,11 @@ impl Proxy {
         let Some(forwarded) = is_genuine.then(read).flatten() else {
             return parts.metrics.dropped(DropReason::ForgedResponse);
         };
+        let names_us = is_own(parts, &ours);
+        let is_for_another = names_us && is_answer_for_another_node(parts, response);
         let may_pass = is_acceptance(response)
-            || (may_pass(response, forwarded) && !self.has_ended_here(parts, (&ours, &branch)));
+            || (is_for_another && is_whole_answer(response, forwarded))
+            || (may_pass(response, forwarded) && !self.has_ended_here(parts, (names_us, &branch)));
         if !may_pass {
             return parts.metrics.dropped(DropReason::StrayResponse);
         }
@@ -47,7 +50,7 @@ impl Proxy {
             Message::parse(&popped.bytes).is_ok_and(|message| server_of(parts, &message).is_some());
         if is_acceptance(response) {
             send_upstream(parts, &popped);
-        } else if is_known {
+        } else if is_known && !is_for_another {
             // Its context has given up this copy, or answers for all of them.
             return parts.metrics.dropped(DropReason::StrayResponse);
         } else {
@@ -63,14 +66,23 @@ impl Proxy {
 impl Proxy {
     /// Whether the context of a response has ended in this process, and not with another one: the transaction is remembered, or this server
     /// wrote the Via, and has run for longer than a request lasts.
-    fn has_ended_here(&self, parts: &WorkerParts<'_>, (ours, branch): (&Via<'_>, &Branch)) -> bool {
-        if parts.transactions.client_has_ended(branch) {
-            return true;
-        }
-        let listeners = &parts.settings.listeners;
-        let is_own = |it: &Listener| it.advertised.as_bytes() == ours.sent_by;
-        self.has_run_for_long(parts) && listeners.iter().any(is_own)
+    fn has_ended_here(&self, parts: &WorkerParts<'_>, (names_us, branch): (bool, &Branch)) -> bool {
+        parts.transactions.client_has_ended(branch) || (names_us && self.has_run_for_long(parts))
     }
+}
+
+/// Whether this server wrote a Via.
+fn is_own(parts: &WorkerParts<'_>, via: &Via<'_>) -> bool {
+    let mut listeners = parts.settings.listeners.iter();
+    listeners.any(|it| it.advertised.as_bytes() == via.sent_by)
+}
+
+/// Whether a response repeats a final one that this node has had. In a fleet, another node may have sent the copy that it answers: the callee
+/// takes that for a retransmission, and answers where the first copy came from. That node hears nothing, so its client must hear it from here.
+pub(super) fn is_answer_for_another_node(parts: &WorkerParts<'_>, response: &Message<'_>) -> bool {
+    parts.settings.dialogs.adopts
+        && response.status() >= 200
+        && !matches!(response.method(), Method::Invite | Method::Cancel)
 }
 
 /// Whether a response is a 2xx to an INVITE. Each of them reaches the caller (RFC 6026).
@@ -84,10 +96,15 @@ pub(super) fn is_acceptance(response: &Message<'_>) -> bool {
 /// Over UDP, the sender of another request than INVITE retransmits it until it has the response. The copy of that has the same branch, its
 /// response finds a context, and the context updates the dialog. So there is nothing to gain from a response without one.
 fn may_pass(response: &Message<'_>, forwarded: Forwarded) -> bool {
+    let has_context = !matches!(response.method(), Method::Invite | Method::Cancel);
+    !(has_context && is_repeated(response)) && is_whole_answer(response, forwarded)
+}
+
+/// Whether a response to one copy answers the request, or tells its sender more than nothing.
+fn is_whole_answer(response: &Message<'_>, forwarded: Forwarded) -> bool {
     let method = response.method();
     match response.status() {
         ..=100 => false,
-        _ if !matches!(method, Method::Invite | Method::Cancel) && is_repeated(response) => false,
         // A provisional response to another request would only be forwarded in vain (RFC 4320 section 4.1).
         101..200 => method == Method::Invite,
         200..300 => true,

@@ -154,6 +154,33 @@ fn a_state_that_comes_while_the_bye_is_under_way_ends_with_it() {
 }
 
 #[test]
+fn a_repeated_answer_is_passed_on_because_it_may_answer_another_node() {
+    let (mut second, answered, _) = taken_over();
+    let bye = only(second.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
+    assert_eq!(
+        status(&only(second.receive(BOB, &accept(&bye)))),
+        200,
+        "the first"
+    );
+    // The caller has not had it, and repeats the BYE. An edge gives that to the first node. To the callee, its copy is a repetition.
+    for seconds in [1, 10] {
+        second.wait(Duration::from_secs(seconds));
+        let sent = second.receive(BOB, &accept(&bye));
+        assert_eq!(sent[0].0.to_string(), ALICE, "after {seconds} s");
+        assert_eq!(status(&only(sent)), 200);
+    }
+}
+
+#[test]
+fn a_node_on_its_own_drops_a_repeated_answer() {
+    let mut node = node_with(settings());
+    let (_, answered) = acknowledged_call(&mut node);
+    let bye = only(node.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));
+    assert_eq!(status(&only(node.receive(BOB, &accept(&bye)))), 200);
+    assert_eq!(node.receive(BOB, &accept(&bye)), []);
+}
+
+#[test]
 fn a_bye_is_not_remembered_for_ever() {
     let (mut second, answered, stored) = taken_over();
     let bye = only(second.receive(ALICE, &from_alice(&answered, "BYE", 2, "")));

@@ -4,12 +4,13 @@ use crate::bench::{
     ALICE, BOB, Bench, answer_challenge, only, register, request, settings, status,
 };
 use sip_elements::bans::Source;
+use sip_elements::location::Binding;
 use sip_elements::metrics::DropReason;
 use sip_elements::{ControlMessage, Settings};
 use sip_message::{KeyHasher, Message};
 use sip_transport::edge_branch::{EdgeBranch, Upstream};
 use sip_transport::edge_probe::ProbeBranch;
-use sip_transport::{Flow, ListenerId, Node};
+use sip_transport::{ConnectionId, Flow, Input, ListenerId, Node, Received, Undelivered};
 use std::time::Duration;
 
 const EDGE: &str = "192.0.2.100:5060";
@@ -60,6 +61,20 @@ fn a_nonce_belongs_to_the_client_and_not_to_the_edge() {
     let challenged = only(bench.receive(ALICE, &register("alice", ALICE, 3, "")));
     let own = with_credentials(&challenged, ALICE);
     assert_eq!(status(&only(bench.receive("192.0.2.101:5060", &own))), 200);
+}
+
+#[test]
+fn a_node_that_takes_over_accepts_a_nonce_of_another_node() {
+    for (settings, expected) in [(in_fleet(), 200), (settings(), 401)] {
+        let mut first = Bench::new(settings.clone()).with_subscribers();
+        let challenged = only(first.receive(ALICE, &register("alice", ALICE, 1, "")));
+        let proof = answer_challenge(&challenged, "alice", "REGISTER", "sip:example.org");
+        let lines = format!("Authorization: {proof}\n");
+        // It has just started, and has issued no nonce.
+        let mut second = Bench::new(settings).with_subscribers();
+        let response = only(second.receive(ALICE, &register("alice", ALICE, 2, &lines)));
+        assert_eq!(status(&response), expected);
+    }
 }
 
 #[test]
@@ -209,4 +224,83 @@ fn responses_for_an_edge_that_is_gone_go_through_another_one_that_has_proved_its
     let other = [(OTHER, OTHER, &FLEET)];
     assert_eq!(answered_at(&mut bench, &other, 3), OTHER);
     assert_eq!(answered_at(&mut bench, &first, 4), EDGE);
+}
+
+/// Receives a message that has waited in the buffer of the socket. Returns how many are sent.
+fn receive_late(bench: &mut Bench, message: &str, waited: Duration) -> usize {
+    let flow = Flow::to(ListenerId(0), EDGE.parse().expect("an address"));
+    let message = message.replace('\n', "\r\n");
+    let arrived = bench.now;
+    bench.now = arrived + waited;
+    let received = Received::new(arrived, flow, message.as_bytes());
+    let input = Input::Received(received);
+    bench.exchange.handle(bench.now, input, &mut bench.output);
+    bench.sent().len()
+}
+
+#[test]
+fn a_request_that_has_waited_is_left_to_its_repetition() {
+    let mut bench = Bench::new(in_fleet());
+    let millis = Duration::from_millis;
+    let register = |cseq| register("alice", ALICE, cseq, "");
+    let of = |cseq| through_edge(&register(cseq), ALICE, &FLEET);
+    assert_eq!(receive_late(&mut bench, &of(1), millis(499)), 1);
+    assert_eq!(receive_late(&mut bench, &of(2), millis(500)), 0);
+    assert_eq!(bench.metrics.drops[DropReason::Waited as usize].value(), 1);
+    // Without an edge, no other node gets the repetition.
+    assert_eq!(receive_late(&mut bench, &register(3), millis(500)), 1);
+}
+
+/// A node with a phone that registered through an edge. Alice may call without a password.
+fn with_phone_behind_edge(settings: Settings) -> Bench {
+    let mut settings = settings;
+    settings.challenge.clear();
+    let bench = Bench::new(settings);
+    let binding = Binding {
+        contact: b"sip:bob@192.0.2.20:5060",
+        q: 1_000,
+        expires_at: u32::try_from(bench.now.unix_seconds()).expect("seconds") + 3_600,
+        call_id: b"r",
+        cseq: 1,
+        path: b"<sip:192.0.2.100:5060;lr;e=p00000000>",
+        instance: b"",
+        user_agent: b"",
+        source: EDGE.parse().expect("an address"),
+        listener: ListenerId(0),
+        connection: ConnectionId::NONE,
+    };
+    let locations = &bench.shared.locations;
+    locations.restore(b"bob@example.org", &binding);
+    bench
+}
+
+#[test]
+fn an_invite_is_repeated_while_the_edge_of_its_phone_is_down() {
+    for (settings, fails) in [(in_fleet(), false), (settings(), true)] {
+        let mut bench = with_phone_behind_edge(settings);
+        let call = request(
+            "INVITE",
+            "sip:bob@example.org",
+            "sip:alice@example.org",
+            "i1",
+            "",
+        );
+        let sent = bench.receive(ALICE, &call);
+        let [_, (to, invite)] = &*sent else {
+            panic!("{sent:#?}")
+        };
+        assert_eq!(to.to_string(), EDGE);
+        let flow = Flow::to(ListenerId(0), *to);
+        let returned = Undelivered {
+            flow,
+            bytes: invite.as_bytes(),
+            handed_over: false,
+        };
+        let input = Input::Undeliverable(returned);
+        bench.exchange.handle(bench.now, input, &mut bench.output);
+        let answers: Vec<u16> = bench.sent().iter().map(|(_, it)| status(it)).collect();
+        assert_eq!(answers == [500], fails, "{answers:?}");
+        let again = bench.wait(Duration::from_millis(600));
+        assert_eq!(again.iter().any(|(_, it)| it == invite), !fails);
+    }
 }

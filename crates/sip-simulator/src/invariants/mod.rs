@@ -8,8 +8,10 @@ mod dialogs;
 mod every_transaction_ends;
 mod held_bytes;
 mod location_agrees;
+mod never_lost;
 mod no_foreign_identity;
 mod no_open_relay;
+mod nodes_agree;
 mod one_call;
 mod places;
 mod reasons;
@@ -29,8 +31,10 @@ pub use dialogs::Dialogs;
 pub use every_transaction_ends::EveryTransactionEnds;
 pub use held_bytes::HeldBytes;
 pub use location_agrees::LocationAgrees;
+pub use never_lost::NeverLost;
 pub use no_foreign_identity::NoForeignIdentity;
 pub use no_open_relay::NoOpenRelay;
+pub use nodes_agree::NodesAgree;
 pub use one_call::OneCall;
 pub use places::PlacesOfCalls;
 pub use reasons::Reasons;
@@ -53,6 +57,21 @@ pub fn of_a_fleet() -> Vec<Box<dyn Invariant>> {
         Box::<HeldBytes>::default(),
         Box::<NoForeignIdentity>::default(),
         Box::<NoOpenRelay>::default(),
+        Box::<RingsOnce>::default(),
+    ]
+}
+
+/// The invariants of a whole fleet: edges, nodes, and a store. There is one phone for each subscriber, and none vanishes.
+pub fn of_a_whole_fleet() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::<AnsweredOnce>::default(),
+        Box::<Bounded>::default(),
+        Box::<Conservation>::default(),
+        Box::<EveryTransactionEnds>::default(),
+        Box::<HeldBytes>::default(),
+        Box::<NeverLost>::default(),
+        Box::<NoForeignIdentity>::default(),
+        Box::<NodesAgree>::default(),
         Box::<RingsOnce>::default(),
     ]
 }

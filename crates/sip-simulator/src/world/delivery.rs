@@ -4,6 +4,7 @@ use crate::host::Machine;
 use crate::network::Fate;
 use crate::observe::{Observation, Party, Seen};
 use crate::trace::Mark;
+use sip_transport::Time;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -52,11 +53,34 @@ impl<M: Machine> World<M> {
             self.clock.plan(
                 now + delay,
                 Event::Datagram {
+                    since: None,
                     destination,
                     source,
                     bytes,
                 },
             );
+        }
+    }
+
+    /// Returns a datagram to the machine that sent it, if the system of its receiver lives.
+    fn return_datagram(
+        &mut self,
+        (from, source): (Party, SocketAddr),
+        (to, destination): (Party, SocketAddr),
+        bytes: Rc<[u8]>,
+    ) {
+        let (Party::Host(host), Party::Host(receiver)) = (from, to) else {
+            return;
+        };
+        if self.hosts[receiver].returns_datagrams {
+            let at = self.now() + self.network.weather().delay;
+            let event = Event::Returned {
+                host,
+                destination,
+                source,
+                bytes,
+            };
+            self.clock.plan(at, event);
         }
     }
 
@@ -72,7 +96,13 @@ impl<M: Machine> World<M> {
         }
     }
 
-    pub(super) fn arrive(&mut self, destination: SocketAddr, source: SocketAddr, bytes: Rc<[u8]>) {
+    pub(super) fn arrive(
+        &mut self,
+        since: Option<Time>,
+        destination: SocketAddr,
+        source: SocketAddr,
+        bytes: Rc<[u8]>,
+    ) {
         let now = self.now();
         let to = self
             .directory
@@ -86,6 +116,7 @@ impl<M: Machine> World<M> {
             return self.clock.plan(
                 until,
                 Event::Datagram {
+                    since: since.or(Some(now)),
                     destination,
                     source,
                     bytes,
@@ -107,7 +138,7 @@ impl<M: Machine> World<M> {
         self.trace
             .datagram(now, mark, (from, source), (to, destination), &bytes);
         if !hears {
-            return;
+            return self.return_datagram((from, source), (to, destination), bytes);
         }
         let seen = Seen::read(&bytes);
         self.observe(&Observation::Delivered {
@@ -117,7 +148,10 @@ impl<M: Machine> World<M> {
             seen: seen.as_ref(),
         });
         match to {
-            Party::Host(host) => self.run_receive(host, source, destination, &bytes),
+            Party::Host(host) => {
+                let arrived = since.unwrap_or(now);
+                self.run_receive(host, arrived, (source, destination), &bytes);
+            }
             Party::Phone(phone) => self.with_phone(phone, |phone, output| {
                 phone.receive(now, source, &bytes, output);
             }),

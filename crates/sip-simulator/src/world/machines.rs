@@ -1,8 +1,8 @@
 //! The machines of a world: runs their workers, executes their output, and lets them fail.
-use super::{Event, Fault, HAND_OVER, HOUSEKEEPING, World};
-use crate::host::{ControlOf, Machine, OutputOf, QuestionOf, Worker};
+use super::{Event, Fault, HAND_OVER, World};
+use crate::host::{ControlOf, HandedOver, Machine, OutputOf, QuestionOf, Worker};
 use crate::observe::{Cause, Observation, Party, Step};
-use sip_transport::{Flow, Input, ListenerId, Node, Received, Time};
+use sip_transport::{Flow, HandOverKind, Input, ListenerId, Node, Received, Time, Undelivered};
 use std::mem;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -30,32 +30,58 @@ impl<M: Machine> World<M> {
         for worker in 0..self.hosts[host].workers.len() {
             self.plan_wake(host, worker);
         }
-        let life = self.hosts[host].life;
-        self.clock
-            .plan(now + HOUSEKEEPING, Event::Housekeeping { host, life });
+        self.plan_housekeeping(host);
+    }
+
+    fn plan_housekeeping(&mut self, host: usize) {
+        let hosted = &self.hosts[host];
+        let (life, interval) = (hosted.life, hosted.machine.housekeeping_interval());
+        let at = self.now() + interval;
+        self.clock.plan(at, Event::Housekeeping { host, life });
     }
 
     pub(super) fn run_receive(
+        &mut self,
+        host: usize,
+        arrived: Time,
+        (source, destination): (SocketAddr, SocketAddr),
+        bytes: &[u8],
+    ) {
+        let flow = Flow::to(self.listener_of(host, destination), source);
+        let worker = self.hosts[host].worker_for(source, destination);
+        self.run(host, worker, Cause::Message, |node, now, output| {
+            let message = Received::new(arrived, flow, bytes);
+            node.handle(now, Input::Received(message), output);
+        });
+    }
+
+    fn listener_of(&self, host: usize, address: SocketAddr) -> ListenerId {
+        let mut listeners = self.hosts[host].facts.listeners.iter();
+        let place = listeners.position(|listener| *listener == address);
+        let place = place.and_then(|place| u16::try_from(place).ok());
+        ListenerId(place.unwrap_or(0))
+    }
+
+    /// A datagram of this machine has come back with an ICMP error.
+    pub(super) fn run_returned(
         &mut self,
         host: usize,
         source: SocketAddr,
         destination: SocketAddr,
         bytes: &[u8],
     ) {
-        let place = self.hosts[host]
-            .facts
-            .listeners
-            .iter()
-            .position(|listener| *listener == destination);
-        let listener = ListenerId(
-            place
-                .and_then(|place| u16::try_from(place).ok())
-                .unwrap_or(0),
-        );
-        let flow = Flow::to(listener, source);
-        let worker = self.hosts[host].worker_for(source, destination);
+        if !self.hosts[host].is_up() || self.hosts[host].stalled_until > self.now() {
+            return;
+        }
+        let flow = Flow::to(self.listener_of(host, source), destination);
+        let worker = self.hosts[host].worker_for(destination, source);
         self.run(host, worker, Cause::Message, |node, now, output| {
-            node.receive(now, flow, bytes, output);
+            let message = Undelivered {
+                flow,
+                bytes,
+                handed_over: false,
+            };
+            node.handle(now, Input::Undeliverable(message), output);
         });
     }
 
@@ -69,18 +95,34 @@ impl<M: Machine> World<M> {
                 .clock
                 .plan(until, Event::HandOver { host, life, worker });
         }
-        if let Some((arrived, flow, bytes)) = self.hosts[host].workers[worker].inbox.pop_front() {
-            self.run(host, worker, Cause::Message, |node, now, output| {
-                let message = Received {
-                    arrived,
-                    flow,
-                    bytes: &bytes,
-                    handed_over: true,
-                    over_our_connection: false,
-                };
-                node.handle(now, Input::Received(message), output);
-            });
-        }
+        let Some(message) = self.hosts[host].workers[worker].inbox.pop_front() else {
+            return;
+        };
+        let HandedOver {
+            kind,
+            arrived,
+            flow,
+            bytes,
+        } = message;
+        let input = match kind {
+            HandOverKind::Received => Input::Received(Received {
+                arrived,
+                flow,
+                bytes: &bytes,
+                handed_over: true,
+                over_our_connection: false,
+            }),
+            HandOverKind::Undeliverable => Input::Undeliverable(Undelivered {
+                flow,
+                bytes: &bytes,
+                handed_over: true,
+            }),
+            // There are no connections.
+            HandOverKind::ToSend | HandOverKind::Proven => return,
+        };
+        self.run(host, worker, Cause::Message, |node, now, output| {
+            node.handle(now, input, output);
+        });
     }
 
     pub(super) fn run_answer(
@@ -222,11 +264,13 @@ impl<M: Machine> World<M> {
                 continue;
             }
             let delay = self.hosts[host].dice.span(Duration::ZERO, HAND_OVER);
-            self.hosts[host].workers[sibling].inbox.push_back((
-                hand_over.arrived,
-                hand_over.flow,
+            let message = HandedOver {
+                kind: hand_over.kind,
+                arrived: hand_over.arrived,
+                flow: hand_over.flow,
                 bytes,
-            ));
+            };
+            self.hosts[host].workers[sibling].inbox.push_back(message);
             self.clock.plan(
                 now + delay,
                 Event::HandOver {
@@ -383,8 +427,7 @@ impl<M: Machine> World<M> {
         let account = self.hosts[host].machine.bindings();
         self.observe(&Observation::Bindings { host, account });
         self.read_disk(host);
-        self.clock
-            .plan(now + HOUSEKEEPING, Event::Housekeeping { host, life });
+        self.plan_housekeeping(host);
     }
 
     pub(super) fn go_wrong(&mut self, fault: &Fault) {
@@ -395,9 +438,10 @@ impl<M: Machine> World<M> {
                 let address = self.phones[phone].address().ip();
                 self.network.cut_off(address, now + duration);
             }
-            Fault::Crash(host, duration) => {
+            Fault::Crash(host, duration) | Fault::Kill(host, duration) => {
                 if self.hosts[host].is_up() {
                     self.hosts[host].crash(now);
+                    self.hosts[host].returns_datagrams = matches!(fault, Fault::Kill(..));
                     self.observe(&Observation::Crashed { host });
                     self.read_disk(host);
                     self.clock.plan(now + duration, Event::Boot { host });

@@ -18,8 +18,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The interval at which a machine's control plane saves and sweeps.
-const HOUSEKEEPING: Duration = Duration::from_millis(250);
 /// The longest delay of a message handed over by a sibling worker.
 const HAND_OVER: Duration = Duration::from_micros(400);
 /// The longest time until the phones are idle.
@@ -34,6 +32,8 @@ pub enum Fault {
     CutOff(usize, Duration),
     /// A machine loses its power, and starts again after this time.
     Crash(usize, Duration),
+    /// The process of a machine is killed, and starts again after this time. Meanwhile its system returns datagrams with an ICMP error.
+    Kill(usize, Duration),
     /// A machine stands still for this long, and then processes everything that has arrived meanwhile.
     Stall(usize, Duration),
     /// A machine's control plane answers nothing for this long.
@@ -44,6 +44,15 @@ pub enum Fault {
 
 enum Event<M: Machine> {
     Datagram {
+        /// When it arrived, if its machine stood still then.
+        since: Option<Time>,
+        destination: SocketAddr,
+        source: SocketAddr,
+        bytes: Rc<[u8]>,
+    },
+    /// A datagram to `destination` comes back to its sender, a machine.
+    Returned {
+        host: usize,
         destination: SocketAddr,
         source: SocketAddr,
         bytes: Rc<[u8]>,
@@ -248,6 +257,12 @@ impl<M: Machine> World<M> {
         }
     }
 
+    /// Writes a line into the trace.
+    pub fn note(&mut self, text: String) {
+        let now = self.now();
+        self.trace.note(now, Party::Nobody, text);
+    }
+
     /// Lets time pass, until a rule is violated.
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now() + duration;
@@ -360,10 +375,17 @@ impl<M: Machine> World<M> {
     fn happen(&mut self, event: Event<M>) {
         match event {
             Event::Datagram {
+                since,
                 destination,
                 source,
                 bytes,
-            } => self.arrive(destination, source, bytes),
+            } => self.arrive(since, destination, source, bytes),
+            Event::Returned {
+                host,
+                destination,
+                source,
+                bytes,
+            } => self.run_returned(host, source, destination, &bytes),
             Event::HandOver { host, life, worker } => self.run_hand_over(host, life, worker),
             Event::Question {
                 host,

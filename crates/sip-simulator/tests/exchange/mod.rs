@@ -43,7 +43,7 @@ const RELOAD: Duration = Duration::from_secs(17);
 const MAX_TARGETS: usize = 8;
 
 /// A binding on disk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     contact: Vec<u8>,
     q: u16,
@@ -58,7 +58,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    fn new(binding: &Binding<'_>) -> Self {
+    pub fn new(binding: &Binding<'_>) -> Self {
         Self {
             contact: binding.contact.to_vec(),
             q: binding.q,
@@ -73,7 +73,7 @@ impl Saved {
         }
     }
 
-    fn binding(&self) -> Binding<'_> {
+    pub fn binding(&self) -> Binding<'_> {
         Binding {
             contact: &self.contact,
             q: self.q,
