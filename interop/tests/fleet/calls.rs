@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// How long a phone rings.
-pub const RINGING: Duration = Duration::from_millis(500);
+const RINGING: Duration = Duration::from_millis(500);
 /// How long the parties talk.
 pub const TALKING: Duration = Duration::from_secs(3);
 /// How long calls and retransmissions may go on after the last call has begun.

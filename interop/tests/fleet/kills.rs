@@ -2,7 +2,7 @@
 //!
 //! `FLEET_SECONDS`, `FLEET_RATE` and `FLEET_INTERVAL` make the run over UDP longer and denser: `make resilience`.
 
-use crate::calls::{Calls, RINGING, SippCalls, Tally};
+use crate::calls::{Calls, SippCalls, Tally};
 use crate::members::{EDGES, Fleet, Member};
 use crate::records::Records;
 use std::thread::sleep;
@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 const NODES: usize = 3;
 /// How long a killed process stays away.
 const AWAY: Duration = Duration::from_secs(1);
-/// What a node has not written when it is killed: dialogs of the last 20 ms, and records of the last 50 ms, with the time that a write takes.
-const UNWRITTEN: f64 = 0.15;
+/// A node has not written the dialogs of the last 20 ms and the records of the last 50 ms when it is killed. With the time that a write and
+/// the kill take, that is this part of a second.
+const UNWRITTEN: u64 = 5;
 
 /// A plan: how long, how many calls per second, and how long from one kill to the next.
 struct Plan {
@@ -42,15 +43,15 @@ fn kill_in_turn(fleet: &mut Fleet, plan: &Plan) -> Killed {
     let began = Instant::now();
     let mut killed = Killed::default();
     for (member, number) in plan.members.iter().copied().cycle().zip(1_u32..) {
-        let next = plan.interval * number - AWAY;
+        let next = (plan.interval * number).saturating_sub(AWAY);
         // The last one has to return while calls are made.
         if next + AWAY * 2 > plan.duration {
             break;
         }
         sleep(next.saturating_sub(began.elapsed()));
         if let Member::Node(place) = member {
-            let lately = f64::from(plan.rate) * (UNWRITTEN + RINGING.as_secs_f64() * 0.1);
-            killed.unwritten += fleet.dialogs(place, "early") + lately.ceil() as u64;
+            killed.unwritten +=
+                fleet.dialogs(place, "early") + u64::from(plan.rate).div_ceil(UNWRITTEN);
         }
         fleet.kill(member);
         sleep(AWAY);
