@@ -59,7 +59,8 @@ interop-features: setup-test ## Run `interop` with rules, prefixes, limits and r
 
 resilience: setup-test ## Kill every process of a fleet in turn for ten minutes, under 200 calls per second
 	cargo build --release --package tandem
-	INTEROP_BINARY=$(CURDIR)/target/release/tandem FLEET_SECONDS=600 FLEET_RATE=200 FLEET_INTERVAL=20 cargo test --package interop --test fleet -- --nocapture
+	INTEROP_BINARY=$(CURDIR)/target/release/tandem FLEET_SECONDS=600 FLEET_RATE=200 FLEET_INTERVAL=20 cargo test --package interop --test fleet -- --nocapture --test-threads 1
+
 kubernetes: ## Install the chart in a cluster and make calls while it is disturbed; docs/kubernetes.md has the variables
 	@deploy/kubernetes/try
 

@@ -1,6 +1,7 @@
 //! An edge of a fleet in front of servers: the real binary with its own configuration and ports.
 
 use crate::admin;
+use crate::fleet_controller::FleetController;
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
 use serde_json::Value;
@@ -29,6 +30,15 @@ pub struct Edge {
 impl Edge {
     /// Starts an edge in front of these nodes, and waits until one of them answers.
     pub fn start(nodes: &[(&str, SocketAddr)]) -> Self {
+        Self::launch(nodes, None)
+    }
+
+    /// Starts an edge that gets its nodes from a controller. Until the controller answers, it has these.
+    pub fn following(controller: &FleetController, nodes: &[(&str, SocketAddr)]) -> Self {
+        Self::launch(nodes, Some(controller))
+    }
+
+    fn launch(nodes: &[(&str, SocketAddr)], controller: Option<&FleetController>) -> Self {
         let mut edge = Self {
             child: None,
             folder: TempDir::new().expect("temporary folder"),
@@ -39,7 +49,7 @@ impl Edge {
         Server::make_certificate(edge.folder.path(), &["example.org", "127.0.0.1"]);
         std::fs::write(edge.path("secret"), FLEET_SECRET).expect("the secret");
         edge.set_nodes(nodes);
-        edge.configure();
+        edge.configure(controller);
         edge.restart();
         edge
     }
@@ -54,10 +64,15 @@ impl Edge {
         std::fs::rename(self.path("new.json"), self.path("members.json")).expect("renamed");
     }
 
-    fn configure(&self) {
+    fn configure(&self, controller: Option<&FleetController>) {
         let path = |name: &str| self.path(name).display().to_string();
+        let follow = controller.map_or_else(String::new, |controller| {
+            let (url, token) = (controller.url(), controller.token_file());
+            let token = token.display();
+            format!("controller = \"{url}\"\ntoken_file = \"{token}\"\n")
+        });
         let mut text = format!(
-            "[workers]\ncount = 1\n\n[fleet]\nsecret_file = \"{}\"\n\n[nodes]\nfile = \"{}\"\n\n\
+            "[workers]\ncount = 1\n\n[fleet]\nsecret_file = \"{}\"\n\n[nodes]\nfile = \"{}\"\n{follow}\n\
              [admin]\nlisten = \"127.0.0.1:{}\"\n\n[[certificate]]\nchain = \"{}\"\nkey = \"{}\"\n\n[connections]\norigins = [\"*\"]\n\n",
             path("secret"),
             path("members.json"),

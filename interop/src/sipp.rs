@@ -256,9 +256,11 @@ impl Sipp {
         let messages = self.messages();
         let last = messages.last().expect("a call has begun");
         let call_id = header(last, "Call-ID")[0];
+        // Not a retransmission of the cue before.
+        let number = messages.received("INFO").len() + 1;
         let cue = format!(
-            "INFO sip:cue SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKcue\r\nFrom: <sip:cue@interop>\r\n\
-             To: <sip:cue@interop>\r\nCall-ID: {call_id}\r\nCSeq: 1 INFO\r\nContent-Length: 0\r\n\r\n"
+            "INFO sip:cue SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKcue{number}\r\nFrom: <sip:cue@interop>\r\n\
+             To: <sip:cue@interop>\r\nCall-ID: {call_id}\r\nCSeq: {number} INFO\r\nContent-Length: 0\r\n\r\n"
         );
         let socket = UdpSocket::bind((self.address.ip(), 0)).expect("a socket");
         socket.send_to(cue.as_bytes(), self.address).expect("sent");

@@ -323,6 +323,7 @@ impl<O: Copy> Transactions<O> {
         if step.send == Transmit::Kept {
             client.send_again(output);
             self.stats.requests_retransmitted += 1;
+            self.stats.invites_retransmitted += u64::from(timer == Timer::A);
         }
         let event = Event::ClientTimeout {
             id: client.id(index),

@@ -92,6 +92,8 @@ pub struct Stats {
     pub clients_live: u64,
     /// Requests retransmitted by timer A or E.
     pub requests_retransmitted: u64,
+    /// Those of them that were INVITEs, by timer A.
+    pub invites_retransmitted: u64,
     /// Responses retransmitted, by timer G or because the request was retransmitted.
     pub responses_retransmitted: u64,
     /// Requests handled by their transaction alone: retransmissions, and ACKs of non-2xx responses.

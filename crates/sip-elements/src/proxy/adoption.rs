@@ -24,26 +24,39 @@ const PATIENCE: Duration = Duration::from_secs(32);
 /// What is known about dialogs that are not here.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// When each dialog was reported, at the place that its key names. Empty until the first one is missed.
-    reported: Vec<(u64, Time)>,
+    /// When each dialog was reported, at the place that its keys name. Empty until the first one is missed.
+    reported: Vec<Option<(Keys, Time)>>,
     /// BYEs that have had their final response, oldest first.
     byes: VecDeque<(Time, AnsweredBye)>,
 }
 
 impl Missing {
     /// Whether a dialog must be reported now. It then counts as reported.
-    fn report(&mut self, key: u64, now: Time) -> bool {
+    fn report(&mut self, keys: Keys, now: Time) -> bool {
         if self.reported.is_empty() {
-            self.reported = vec![(0, Time::default()); REPORTED];
+            self.reported = vec![None; REPORTED];
         }
-        let Some(place) = self.reported.get_mut(key as usize % REPORTED) else {
+        // The same place for requests of both parties.
+        let place = (keys.of_sender ^ keys.of_receiver) as usize % REPORTED;
+        let Some(place) = self.reported.get_mut(place) else {
             return false;
         };
-        let is_recent = place.0 == key && now.saturating_since(place.1) < PAUSE;
+        let is_recent = place.is_some_and(|(reported, at)| {
+            reported.has(keys.of_sender) && now.saturating_since(at) < PAUSE
+        });
         if !is_recent {
-            *place = (key, now);
+            *place = Some((keys, now));
         }
         !is_recent
+    }
+
+    /// Lets the dialog with this key be reported at once when a request misses it again.
+    fn forget_report(&mut self, key: u64) {
+        let is_of =
+            |place: &&mut Option<(Keys, Time)>| place.is_some_and(|(keys, _)| keys.has(key));
+        if let Some(place) = self.reported.iter_mut().find(is_of) {
+            *place = None;
+        }
     }
 
     /// Remembers a BYE whose dialog is not here. Returns whether another one was forgotten for it.
@@ -81,9 +94,7 @@ impl Calls {
             return false;
         }
         let call_id = request.call_id().unwrap_or_default();
-        let is_due = self
-            .missing
-            .report(keys.of_sender ^ keys.of_receiver, parts.now);
+        let is_due = self.missing.report(keys, parts.now);
         if is_due {
             parts.metrics.took_over(Takeover::DialogMissed);
             parts.output.record(Record::Missed(MissedDialog {
@@ -132,6 +143,8 @@ impl Calls {
             return false;
         };
         self.leave_to_another(parts, place);
+        // It may have to come back soon, because the other node dies.
+        self.missing.forget_report(key);
         true
     }
 }
@@ -140,12 +153,16 @@ impl Calls {
 mod tests {
     use super::*;
 
+    fn keys(key: u64) -> Keys {
+        Keys {
+            of_sender: key,
+            of_receiver: key + 1,
+        }
+    }
+
     fn bye(key: u64) -> AnsweredBye {
         AnsweredBye {
-            keys: Keys {
-                of_sender: key,
-                of_receiver: key + 1,
-            },
+            keys: keys(key),
             target: 0,
             received: Time::default(),
             status: 200,
@@ -156,14 +173,18 @@ mod tests {
     fn a_dialog_is_reported_once_in_a_while() {
         let mut missing = Missing::default();
         let now = Time::from_unix_seconds(1_000);
-        assert!(missing.report(7, now));
-        assert!(!missing.report(7, now + PAUSE / 2));
-        assert!(
-            missing.report(7 + REPORTED as u64, now),
-            "the place is taken"
-        );
-        assert!(missing.report(7, now + PAUSE / 2));
-        assert!(missing.report(7, now + PAUSE * 2));
+        let (one, other) = (keys(8), keys(8 + 4 * REPORTED as u64));
+        let from_callee = Keys {
+            of_sender: one.of_receiver,
+            of_receiver: one.of_sender,
+        };
+        assert!(missing.report(one, now));
+        assert!(!missing.report(from_callee, now + PAUSE / 2));
+        assert!(missing.report(other, now), "the place is taken");
+        assert!(missing.report(one, now + PAUSE / 2));
+        assert!(missing.report(one, now + PAUSE * 2));
+        missing.forget_report(one.of_receiver);
+        assert!(missing.report(one, now + PAUSE * 2));
     }
 
     #[test]

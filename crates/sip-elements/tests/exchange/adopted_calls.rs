@@ -206,6 +206,23 @@ fn a_dialog_that_another_node_has_adopted_leaves_no_record() {
 }
 
 #[test]
+fn a_dialog_that_another_node_has_adopted_is_reported_when_a_request_misses_it_again() {
+    let (mut second, answered, stored) = taken_over();
+    let info = only(second.receive(ALICE, &from_alice(&answered, "INFO", 2, "")));
+    second.receive(BOB, &accept(&info));
+    assert_eq!(recorded(&mut second).missed.len(), 1);
+    adopt(&mut second, &stored);
+    let Stored { id, key, .. } = stored;
+    order(&mut second, ControlMessage::Disown { id, key });
+    // The other node has died at once.
+    let bye = only(second.receive(ALICE, &from_alice(&answered, "BYE", 3, "")));
+    second.receive(BOB, &accept(&bye));
+    assert_eq!(recorded(&mut second).missed.len(), 1, "again");
+    adopt(&mut second, &stored);
+    assert_eq!((second.dialogs(), recorded(&mut second).ended), ((0, 0), 1));
+}
+
+#[test]
 fn a_state_that_cannot_be_read_or_does_not_fit_is_refused() {
     let (mut second, _, stored) = taken_over();
     let mut state = stored.state.to_vec();

@@ -106,6 +106,7 @@ impl Phones {
                 Progress::Ringing => self.say(180, back, request, output),
                 Progress::Answered => {
                     self.figures.retransmissions_sent += 1;
+                    self.figures.answers_retransmitted += 1;
                     output.send(taken.flow, |into| into.extend_from_slice(&taken.kept));
                 }
                 Progress::Up | Progress::Over => {}
@@ -180,6 +181,7 @@ impl Phones {
             return;
         }
         self.figures.retransmissions_sent += 1;
+        self.figures.answers_retransmitted += 1;
         output.send(taken.flow, |into| into.extend_from_slice(&taken.kept));
         taken.interval = (taken.interval * 2).min(T2);
         taken.timer = Some(self.wheel.arm(now + taken.interval, Alarm::Repeat(key)));

@@ -187,6 +187,10 @@ pub struct Figures {
     pub calls_taken: u64,
     /// Messages retransmitted by the phones.
     pub retransmissions_sent: u64,
+    /// Those of them that were INVITEs.
+    pub invites_retransmitted: u64,
+    /// Those of them that were 2xx responses to INVITE.
+    pub answers_retransmitted: u64,
     /// Duplicates received by the phones.
     pub retransmissions_received: u64,
     /// Responses that arrived too late for their transaction.
@@ -217,6 +221,8 @@ impl Default for Figures {
             refusals: BTreeMap::new(),
             calls_taken: 0,
             retransmissions_sent: 0,
+            invites_retransmitted: 0,
+            answers_retransmitted: 0,
             retransmissions_received: 0,
             late_messages: 0,
             nonsense: 0,
@@ -278,6 +284,8 @@ impl Figures {
         }
         self.calls_taken += other.calls_taken;
         self.retransmissions_sent += other.retransmissions_sent;
+        self.invites_retransmitted += other.invites_retransmitted;
+        self.answers_retransmitted += other.answers_retransmitted;
         self.retransmissions_received += other.retransmissions_received;
         self.late_messages += other.late_messages;
         self.nonsense += other.nonsense;

@@ -180,8 +180,8 @@ pub(super) struct Phones {
     pub(super) callees: Callees,
     pub(super) wheel: TimerWheel<Alarm>,
     pub(super) figures: Figures,
-    /// Retransmissions that were already reported.
-    told_retransmissions: u64,
+    /// Retransmissions that were already reported: of all requests, and of INVITEs.
+    told_retransmissions: (u64, u64),
     /// Number of the next unit. The bits above the counter distinguish threads and runs.
     next: u64,
     /// Index of the next phone, and the distance to the one after it.
@@ -229,7 +229,7 @@ impl Phones {
             callees: Callees::default(),
             wheel: TimerWheel::new(now),
             figures: Figures::default(),
-            told_retransmissions: 0,
+            told_retransmissions: (0, 0),
             next: (salt << THREAD_BITS | u64::from(thread)) << COUNTER_BITS,
             turn: 0,
             events: Vec::new(),
@@ -380,9 +380,11 @@ impl Phones {
     }
 
     fn tell(&mut self, output: Out<'_>) {
-        let retransmitted = self.transactions.stats().requests_retransmitted;
-        self.figures.retransmissions_sent += retransmitted - self.told_retransmissions;
-        self.told_retransmissions = retransmitted;
+        let stats = self.transactions.stats();
+        let (requests, invites) = (stats.requests_retransmitted, stats.invites_retransmitted);
+        self.figures.retransmissions_sent += requests - self.told_retransmissions.0;
+        self.figures.invites_retransmitted += invites - self.told_retransmissions.1;
+        self.told_retransmissions = (requests, invites);
         let left = self
             .populating
             .map_or(0, |(next, _)| self.memories.len() - next as usize);

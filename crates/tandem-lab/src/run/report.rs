@@ -115,6 +115,10 @@ pub struct Report {
     pub calls_taken: u64,
     /// Messages retransmitted by the phones.
     pub retransmissions_sent: u64,
+    /// Those of them that were INVITEs.
+    pub invites_retransmitted: u64,
+    /// Those of them that were 2xx responses to INVITE. The others were requests other than INVITE.
+    pub answers_retransmitted: u64,
     /// Duplicates received by the phones.
     pub retransmissions_received: u64,
     /// Responses that arrived too late for their transaction.
@@ -170,6 +174,8 @@ impl Report {
             refusals: BTreeMap::new(),
             calls_taken: 0,
             retransmissions_sent: 0,
+            invites_retransmitted: 0,
+            answers_retransmitted: 0,
             retransmissions_received: 0,
             late_messages: 0,
             nonsense: 0,
@@ -300,6 +306,8 @@ impl Report {
             .collect();
         self.calls_taken = figures.calls_taken;
         self.retransmissions_sent = figures.retransmissions_sent;
+        self.invites_retransmitted = figures.invites_retransmitted;
+        self.answers_retransmitted = figures.answers_retransmitted;
         self.retransmissions_received = figures.retransmissions_received;
         self.late_messages = figures.late_messages;
         self.nonsense = figures.nonsense;

@@ -63,7 +63,7 @@ impl Server {
     /// Stops the server, which ends all connections. Its data stay.
     pub fn stop(&mut self) {
         if let Some(process) = self.process.take() {
-            process.stop();
+            process.stop("TERM");
         }
     }
 

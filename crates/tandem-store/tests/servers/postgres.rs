@@ -66,10 +66,10 @@ impl Server {
         await_connection::<PgConnection>(url);
     }
 
-    /// Stops the server, which ends all connections. Its data stay.
+    /// Kills all processes of the server, as in a crash of its machine. What is committed stays: the next start recovers it.
     pub fn stop(&mut self) {
         if let Some(process) = self.process.take() {
-            process.stop();
+            process.stop("KILL");
         }
     }
 

@@ -8,14 +8,20 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Starts the server, waits for a line or the end of standard input, and stops the server. If there was no line, the directory is removed.
+/// Starts the server, waits for the name of a signal or the end of standard input, and stops the server. If there was no name, the directory
+/// is removed. KILL ends all its processes at once: a process that is stopped neither starts others nor tells them anything.
 const SUPERVISOR: &str = r#"
 directory=$1; signal=$2; shift 2
 "$@" & server=$!
-read -r line
-kill "-$signal" "$server"
+read -r order
+if [ "$order" = KILL ]; then
+    kill -STOP "$server"
+    kill -KILL "$server" $(cat "/proc/$server/task/$server/children")
+else
+    kill "-${order:-$signal}" "$server"
+fi
 wait "$server"
-[ -n "$line" ] || rm -rf "$directory"
+[ -n "$order" ] || rm -rf "$directory"
 "#;
 
 /// The process of a server. When it is dropped, or this process ends, the server stops and its directory is removed.
@@ -34,10 +40,10 @@ impl Process {
         Self(child.expect("bash starts"))
     }
 
-    /// Stops the server, waits for its end, and keeps its directory.
-    pub fn stop(mut self) {
+    /// Stops the server with a signal, waits for its end, and keeps its directory.
+    pub fn stop(mut self, signal: &str) {
         let mut input = self.0.stdin.take().expect("a pipe");
-        writeln!(input, "keep").expect("the supervisor reads");
+        writeln!(input, "{signal}").expect("the supervisor reads");
     }
 }
 
