@@ -81,7 +81,7 @@ fn an_answer_reaches_the_caller_through_another_edge_when_the_first_one_is_gone_
     let node = node(&folder);
     let mut edges = [(); 2].map(|()| Edge::start(&[("n-1", node.address())]));
     wait_until("the node knows the edges", || {
-        node.metric("tandem_edges", "") == 2.0
+        node.metric("tandem_edges", "") > 1.5
     });
     let caller = Telephone::new();
     let callee = Telephone::new();

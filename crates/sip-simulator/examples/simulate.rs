@@ -33,8 +33,14 @@ struct Options {
     seeds: Option<u64>,
     minutes: Option<u64>,
     keep_going: bool,
-    plan: bool,
-    trace: bool,
+    show: Option<Show>,
+}
+
+/// What to show of the first seed instead of running seeds.
+#[derive(Clone, Copy)]
+enum Show {
+    Plan,
+    Trace,
 }
 
 fn main() -> ExitCode {
@@ -46,18 +52,20 @@ fn main() -> ExitCode {
         }
     };
     let seed = options.first_seed;
-    match (options.plan, options.trace, options.fleet) {
-        (true, _, false) => println!("{:#?}", Plan::new(seed)),
-        (true, _, true) => println!("{:#?}", FleetPlan::new(seed)),
-        (_, true, false) => {
+    match (options.show, options.fleet) {
+        (Some(Show::Plan), false) => println!("{:#?}", Plan::new(seed)),
+        (Some(Show::Plan), true) => println!("{:#?}", FleetPlan::new(seed)),
+        (Some(Show::Trace), false) => {
             let plan = Plan::new(seed);
             let mut world = build(&plan, ExchangeMachine::new);
             world.run_for(plan.duration);
             world.run_until_quiet();
             print_trace(&world);
         }
-        (_, true, true) => print_trace(&fleet::run(&FleetPlan::new(seed), Planted::Nothing)),
-        _ => return run(&options),
+        (Some(Show::Trace), true) => {
+            print_trace(&fleet::run(&FleetPlan::new(seed), Planted::Nothing));
+        }
+        (None, _) => return run(&options),
     }
     ExitCode::SUCCESS
 }
@@ -132,8 +140,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
         seeds: None,
         minutes: None,
         keep_going: false,
-        plan: false,
-        trace: false,
+        show: None,
     };
     while let Some(name) = arguments.next() {
         let mut number = || {
@@ -150,8 +157,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--minutes" => options.minutes = Some(number()?),
             "--keep-going" => options.keep_going = true,
             "--fleet" => options.fleet = true,
-            "--plan" => options.plan = true,
-            "--trace" => options.trace = true,
+            "--plan" => options.show = Some(Show::Plan),
+            "--trace" => options.show = Some(Show::Trace),
             other => return Err(format!("unknown option {other}")),
         }
     }

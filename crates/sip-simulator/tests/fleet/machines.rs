@@ -210,10 +210,14 @@ impl NodeMachine {
         self.bindings.compare(&fleet.store, locations, now);
         self.dialogs.restore(&fleet.store, &mut self.orders);
         self.epoch = Some(fleet.store.epoch);
-        let loses = match fleet.planted {
-            Planted::Loses(method) => Some(method),
-            _ => None,
-        };
+        let has = |planted| fleet.planted == planted;
+        let lost = [
+            (Planted::LosesByes, &b"BYE "[..]),
+            (Planted::LosesAcks, b"ACK "),
+        ];
+        let loses = lost
+            .into_iter()
+            .find_map(|(planted, method)| has(planted).then_some(method));
         let process = |node| Process {
             worker: Worker::Node(Box::new(node), Output::default()),
             ahead: self.ahead,

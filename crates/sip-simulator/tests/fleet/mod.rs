@@ -29,8 +29,10 @@ pub enum Planted {
     Nothing,
     /// Nodes have secrets of their own.
     Estranged,
-    /// A method that nodes never send.
-    Loses(&'static [u8]),
+    /// Nodes never send a BYE.
+    LosesByes,
+    /// Nodes never send an ACK.
+    LosesAcks,
     /// Nodes do not read what others have written.
     Deaf,
 }
