@@ -1,7 +1,7 @@
 //! The edges of the fleet, as their probes show them, and the way round those that are gone.
 //!
-//! A response returns through the edge that its request came through, and a request for a phone goes through the edge in the phone's Path. If that
-//! edge has ended, another one forwards the message as well: Via and Route carry all that an edge must know. Only connections end with their edge.
+//! A response returns through the edge that its request came through. If that edge has ended, another one forwards it as well: the Via carries all
+//! that an edge must know. Only connections end with their edge.
 
 use papaya::HashMap;
 use rustc_hash::FxBuildHasher;

@@ -222,7 +222,7 @@ impl Exchange {
         (output.outgoing().len(), mark)
     }
 
-    /// Ends an input: what was sent since `mark` goes round edges that are gone, and is copied if it is traced.
+    /// Ends an input: what was sent since `mark` is copied if it is traced, and responses among it go round edges that are gone.
     fn finish(
         &mut self,
         now: Time,
@@ -232,7 +232,11 @@ impl Exchange {
     ) {
         let edges = &self.shared.edges;
         if edges.any_is_gone() {
-            let redirected = output.redirect(first, |flow| edges.around(flow, now));
+            let redirected = output.redirect(first, |flow, bytes| {
+                // Through another edge, a request would have another Via: a callee that has it already would take it for a merged one.
+                let is_response = bytes.starts_with(b"SIP/");
+                is_response.then(|| edges.around(flow, now)).flatten()
+            });
             self.metrics.round_edges.add(redirected as u64);
         }
         self.copy_traced(now, mark, received, output);

@@ -233,11 +233,16 @@ impl<Q, R> Output<Q, R> {
     }
 
     /// Changes the flows of the messages to send, from the one with index `first` on, where `to` returns another flow. Returns how many.
-    pub fn redirect(&mut self, first: usize, mut to: impl FnMut(Flow) -> Option<Flow>) -> usize {
+    pub fn redirect(
+        &mut self,
+        first: usize,
+        mut to: impl FnMut(Flow, &[u8]) -> Option<Flow>,
+    ) -> usize {
         let outgoing = self.outgoing.get_mut(first..).unwrap_or_default();
         let mut changed = 0;
         for message in outgoing {
-            if let Some(flow) = to(message.flow) {
+            let bytes = self.bytes.get(message.range.clone()).unwrap_or_default();
+            if let Some(flow) = to(message.flow, bytes) {
                 message.flow = flow;
                 changed += 1;
             }

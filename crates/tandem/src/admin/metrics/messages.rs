@@ -22,6 +22,7 @@ Reasons for dropped messages:
 - `no_target`: an ACK whose next hop cannot be found.
 - `banned`, `scanner`: see [bans](bans.md).
 - `waiting_full`: a response that found no room among the responses of its call that wait for the control plane.
+- `waited`: a request from an [edge](edge.md) that waited here for T1 or longer. The client has repeated it, and the edge may have given the repetition to another node.
 ",
 };
 
