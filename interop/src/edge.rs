@@ -46,7 +46,7 @@ impl Edge {
             web: (Ipv4Addr::LOCALHOST, free_port()).into(),
             admin_port: free_port(),
         };
-        Server::make_certificate(edge.folder.path(), &["example.org", "127.0.0.1"]);
+        edge.renew_certificate();
         std::fs::write(edge.path("secret"), FLEET_SECRET).expect("the secret");
         edge.set_nodes(nodes);
         edge.configure(controller);
@@ -101,6 +101,27 @@ impl Edge {
         self.child = Some(Child::start(&mut command, &self.path("edge.log")));
         let ready = eventually(PATIENCE, || self.http("/health/ready").0 == 200);
         assert!(ready, "the edge does not start:\n{}", self.log());
+    }
+
+    /// Makes a new certificate, which the edge reads with the next [`Edge::reload`].
+    pub fn renew_certificate(&self) {
+        Server::make_certificate(self.folder.path(), &["example.org", "127.0.0.1"]);
+    }
+
+    /// The file of its certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.path("chain.pem")
+    }
+
+    /// The file of its key.
+    pub fn key(&self) -> PathBuf {
+        self.path("key.pem")
+    }
+
+    /// Makes it read its nodes and its certificate again.
+    pub fn reload(&self) {
+        let child = self.child.as_ref().expect("running");
+        child.signal("HUP");
     }
 
     /// Kills it at once, as in a crash.

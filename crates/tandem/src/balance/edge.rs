@@ -51,7 +51,8 @@ impl RunningEdge {
         let count = NonZeroU16::new(balancer.workers.count.resolve()).unwrap_or(NonZeroU16::MIN);
         let clock = Clock::start();
         let mut options = config::runtime_options(&shared, clock);
-        options.streams.tls = load_tls(&shared)?;
+        let tls = load_tls(&shared)?;
+        options.streams.tls.clone_from(&tls);
         options.streams.policy = SharedPeerPolicy::new(config::peer_policy(&shared));
         bound_connections(&shared, listeners.len(), &mut options.streams);
         let resolver_settings = config::resolver_settings(&shared);
@@ -98,6 +99,7 @@ impl RunningEdge {
             stats: workers.stats(),
             nodes: Arc::clone(&nodes),
             shared: state,
+            tls,
         });
         let admin = admin::listen(&balancer.admin, Arc::clone(&figures)).await?;
         let mut tasks = vec![
@@ -132,15 +134,30 @@ impl RunningEdge {
         self.admin.address()
     }
 
-    /// Reads the nodes from the configuration again. Other keys change at the next start.
+    /// Reads the nodes and the certificates from the configuration again: both, or none if one has a mistake. Other keys change at the next
+    /// start.
     pub fn reload(&self) {
-        let list = config::load_balancer(self.file.as_deref())
-            .map_err(Error::new)
-            .and_then(|balancer| nodes::read(&balancer));
-        match list {
-            Ok(list) => self.figures.nodes.replace(list, &self.workers.handle()),
-            Err(error) => warn!("the reload is refused: {error:#}"),
+        if let Err(error) = self.try_reload() {
+            warn!("the reload is refused: {error:#}");
         }
+    }
+
+    fn try_reload(&self) -> anyhow::Result<()> {
+        let balancer = config::load_balancer(self.file.as_deref())?;
+        let list = nodes::read(&balancer)?;
+        if let Some(tls) = &self.figures.tls {
+            let previous = tls.context();
+            let fresh = config::tls_settings(&balancer.shared()).load(Some(&previous))?;
+            if !fresh.certificates().same_as(previous.certificates()) {
+                info!("the certificates have changed");
+            }
+            tls.replace(fresh);
+        }
+        // An edge may know its nodes from the controller only.
+        if !list.is_empty() || balancer.nodes.controller.is_none() {
+            self.figures.nodes.replace(list, &self.workers.handle());
+        }
+        Ok(())
     }
 
     /// Stops the edge. Its connections end.

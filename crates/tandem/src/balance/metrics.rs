@@ -1,9 +1,10 @@
 //! The metrics of an edge.
 use super::nodes::Nodes;
-use crate::metrics::{self, Kind, Metric};
+use crate::metrics::{self, Kind, Metric, certificates};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use sip_runtime::WorkerStats;
+use sip_runtime::tls::SharedTls;
 use sip_transport::Counter;
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(super) struct Figures {
     pub(super) stats: Arc<[Arc<WorkerStats>]>,
     pub(super) nodes: Arc<Nodes>,
     pub(super) shared: Arc<Shared>,
+    pub(super) tls: Option<Arc<SharedTls>>,
 }
 
 impl Figures {
@@ -50,6 +52,37 @@ pub(super) fn page(figures: Arc<Figures>) -> String {
     metrics::page(Snapshot(figures))
 }
 
+/// The documentation of all metrics in Markdown.
+#[cfg(test)]
+pub(crate) fn reference() -> String {
+    INTRODUCTION.to_owned() + &metrics::table(METRICS) + REASONS
+}
+
+#[cfg(test)]
+const INTRODUCTION: &str = "\
+# Metrics of an edge
+
+<!-- Generated: WRITE_DOCS=1 cargo test -p tandem --lib config::tests::documents -->
+
+An [edge](edge.md) serves its metrics at `GET /metrics` of its admin interface, in the text format of OpenMetrics 1.0, which Prometheus reads. Counters
+start at zero when the process starts, and are sums over all workers.
+
+";
+
+#[cfg(test)]
+const REASONS: &str = "
+Reasons for dropped messages:
+
+- `not_sip`: data that cannot be parsed as a SIP message.
+- `keep_alive`: empty packets from phones, and STUN. The edge answers STUN Binding requests. Both are harmless.
+- `incomplete`: a request without Via, Call-ID or CSeq.
+- `too_many_headers`: more header fields than the edge accepts.
+- `stray_response`: no Via of an edge, or no node for it.
+- `forged_response`: a Via that looks like an edge's but is not.
+- `not_from_node`: a response for a client that no node sent.
+- `connection_gone`: the client's connection has ended. A request is answered 430 (RFC 5626).
+";
+
 type EdgeMetric = Metric<Figures>;
 
 const METRICS: &[EdgeMetric] = &[
@@ -62,7 +95,8 @@ const METRICS: &[EdgeMetric] = &[
             samples.labelled(&["nodes"], figures.sum(|worker| &worker.from_nodes))
         },
     )
-    .labels(&["from"]),
+    .labels(&["from"])
+    .details("`from`: `clients`, `nodes`"),
     EdgeMetric::family(
         "tandem_edge_responses_total",
         Kind::Counter,
@@ -72,7 +106,8 @@ const METRICS: &[EdgeMetric] = &[
             samples.labelled(&["nodes"], figures.sum(|worker| &worker.to_nodes))
         },
     )
-    .labels(&["to"]),
+    .labels(&["to"])
+    .details("`to`: `clients`, `nodes`"),
     EdgeMetric::family(
         "tandem_edge_own_responses_total",
         Kind::Counter,
@@ -83,7 +118,8 @@ const METRICS: &[EdgeMetric] = &[
             })
         },
     )
-    .labels(&["class"]),
+    .labels(&["class"])
+    .details("`class`: `2xx` to `5xx`"),
     EdgeMetric::family(
         "tandem_edge_dropped_total",
         Kind::Counter,
@@ -94,7 +130,8 @@ const METRICS: &[EdgeMetric] = &[
             })
         },
     )
-    .labels(&["reason"]),
+    .labels(&["reason"])
+    .details("The reasons are listed below"),
     EdgeMetric::counter(
         "tandem_edge_moved_total",
         "Messages of calls whose node does not answer, sent to another one",
@@ -129,7 +166,8 @@ const METRICS: &[EdgeMetric] = &[
             Ok(())
         },
     )
-    .labels(&["state"]),
+    .labels(&["state"])
+    .details("The states are those of [edges](edge.md#which-node-gets-a-request)"),
     EdgeMetric::family(
         "tandem_edge_node_requests_total",
         Kind::Counter,
@@ -145,7 +183,16 @@ const METRICS: &[EdgeMetric] = &[
             Ok(())
         },
     )
-    .labels(&["node", "by"]),
+    .labels(&["node", "by"])
+    .details("`by`: `hint` (the message says which node has the call), `hash` (of the Call-ID)"),
+    EdgeMetric::family(
+        "tandem_certificate_expiry_seconds",
+        Kind::Gauge,
+        "Time until each certificate expires, negative after expiry",
+        |figures, samples| certificates(figures.tls.as_deref(), samples),
+    )
+    .labels(&["name", "file"])
+    .details("`name`: the first name in the certificate. SIGHUP reads renewed files"),
     EdgeMetric::gauge("tandem_connections", "Open connections", |figures| {
         figures.io(|worker| &worker.connections)
     }),

@@ -9,6 +9,8 @@ mod names;
 mod nodes;
 
 pub use edge::RunningEdge;
+#[cfg(test)]
+pub(crate) use metrics::reference as metrics_reference;
 
 use crate::config;
 use crate::configuration_file::ConfigurationFile;

@@ -58,8 +58,8 @@ const EDGE_INTRODUCTION: &str = "\
 allowed. Environment variables override keys, as for [the server](configuration.md#environment): `TANDEM_NODES_PROBE_INTERVAL` sets
 `nodes.probe_interval`.
 
-SIGHUP reads the nodes again: `[[member]]`, or the file that `nodes.file` names. If the list is invalid, the edge keeps its nodes and logs the
-reason. Sections that the server has too have the same keys and defaults. [Edges](edge.md) describes how an edge works, and
+SIGHUP reads the nodes again (`[[member]]`, or the file that `nodes.file` names), and the files of the certificates. If something is invalid, the
+edge keeps what it has and logs the reason. Other keys change at the next start. Sections that the server has too have the same keys and defaults. [Edges](edge.md) describes how an edge works, and
 [edge.example.toml](../edge.example.toml) contains every key with its default.
 
 ";

@@ -4,11 +4,13 @@
 //! called at each scrape. The values themselves live where they are counted. On the call path that is one counter per worker, which the
 //! reader sums; no registry is involved.
 
+mod certificates;
 mod metric;
 mod page;
 mod reference;
 mod samples;
 
+pub(crate) use certificates::certificates;
 pub(crate) use metric::Metric;
 pub(crate) use page::{CONTENT_TYPE, page};
 pub(crate) use reference::table;

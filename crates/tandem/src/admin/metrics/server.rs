@@ -1,8 +1,6 @@
 //! The metrics of the workers and of the certificates.
-use super::section::{Metrics, Scrape, Section, ServerMetric};
-use crate::metrics::{Kind, Samples};
-use std::fmt;
-use std::time::SystemTime;
+use super::section::{Metrics, Section, ServerMetric};
+use crate::metrics::{Kind, certificates};
 
 pub(super) const SECTION: Section = Section::new("Server", Metrics::Server(METRICS));
 
@@ -44,23 +42,8 @@ const METRICS: &[ServerMetric] = &[
         "tandem_certificate_expiry_seconds",
         Kind::Gauge,
         "Time until each certificate expires, negative after expiry",
-        certificates,
+        |server, samples| certificates(server.running.tls.as_deref(), samples),
     )
     .labels(&["name", "file"])
     .details("`name`: the first name in the certificate. A reload reads renewed files"),
 ];
-
-fn certificates(server: &Scrape, samples: &mut Samples<'_>) -> fmt::Result {
-    let tls = server.running.tls.as_ref().map(|tls| tls.context());
-    let now = SystemTime::now();
-    for certificate in tls.iter().flat_map(|tls| tls.certificates().iter()) {
-        let name = certificate.names().first().map_or("", String::as_str);
-        let file = certificate.chain_file().display().to_string();
-        let left = match certificate.not_after().duration_since(now) {
-            Ok(left) => left.as_secs_f64(),
-            Err(expired) => -expired.duration().as_secs_f64(),
-        };
-        samples.labelled(&[name, &file], left)?;
-    }
-    Ok(())
-}

@@ -32,6 +32,11 @@ fn the_reference_and_the_example_of_an_edge_are_those_the_catalogue_makes() {
     committed("edge.example.toml", &edge_example());
 }
 
+#[test]
+fn the_page_of_the_metrics_of_an_edge_is_made_of_their_descriptions() {
+    committed("docs/edge-metrics.md", &crate::balance::metrics_reference());
+}
+
 const A_NODE: &str = "[[member]]\ninstance = \"sip-9\"\naddress = \"192.0.2.9:5060\"\n";
 
 fn of_edge(text: &str) -> Balancer {
