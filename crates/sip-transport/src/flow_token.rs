@@ -18,9 +18,10 @@ pub const LONGEST: usize = 2 * (FIXED + 16);
 
 /// Whether requests to the sender of this request must use the flow that it arrived on. This holds for a phone that
 /// opened a connection, a phone behind a NAT, and a phone whose Contact leads elsewhere. It does not hold for a request
-/// with Record-Route: there, the upstream proxy has stated how to reach it.
+/// that a proxy has forwarded. A proxy with Record-Route has stated how to reach it; one without wants no more requests of the dialog.
 pub fn is_reached_by_flow_only(request: &Message<'_>, source: Flow, listener: &Listener) -> bool {
-    if request.header(HeaderName::RecordRoute).is_some() {
+    let is_forwarded = || request.values(HeaderName::Via).nth(1).is_some();
+    if request.header(HeaderName::RecordRoute).is_some() || is_forwarded() {
         return false;
     }
     if listener.protocol != Protocol::Udp {
@@ -166,6 +167,30 @@ mod tests {
             assert_eq!(read(&token), Some(flow));
             assert!(token.iter().all(u8::is_ascii_alphanumeric));
         }
+    }
+
+    #[test]
+    fn a_phone_elsewhere_is_reached_by_its_flow_unless_a_proxy_has_forwarded_its_request() {
+        let listener = Listener {
+            protocol: Protocol::Udp,
+            address: "192.0.2.1:5060".parse().expect("an address"),
+            prefix_length: 24,
+            advertised: "192.0.2.1:5060".to_owned(),
+            behind_balancer: false,
+        };
+        let source = flow("203.0.113.9:40000", ConnectionId::NONE);
+        let is_reached_by_flow = |vias: &str, more: &str| {
+            let text =
+                format!("INVITE sip:b@h SIP/2.0\r\n{vias}Contact: <sip:a@10.0.0.5>\r\n{more}\r\n");
+            let request = Message::parse(text.as_bytes()).expect("a request");
+            is_reached_by_flow_only(&request, source, &listener)
+        };
+        let via = "Via: SIP/2.0/UDP 10.0.0.5;branch=z9hG4bKa\r\n";
+        let two = format!("Via: SIP/2.0/UDP 203.0.113.9:40000;branch=z9hG4bKb\r\n{via}");
+        assert!(is_reached_by_flow(via, ""));
+        assert!(!is_reached_by_flow(&two, ""));
+        let recorded = "Record-Route: <sip:203.0.113.9:40000;lr>\r\n";
+        assert!(!is_reached_by_flow(&two, recorded));
     }
 
     #[test]

@@ -20,6 +20,9 @@ struct Dialog {
     expires: Option<Time>,
 }
 
+/// No machine of a world has so many client transactions at a time.
+const PLENTY: u64 = 1_000;
+
 /// Machine and dialog.
 type Key = (usize, u128);
 
@@ -54,7 +57,9 @@ impl Invariant for Restored {
                 to,
                 seen: Some(seen),
                 ..
-            } if seen.method == Method::Bye && to != Party::Host(host) => self.bye(host, seen),
+            } if seen.method == Method::Bye && to != Party::Host(host) => {
+                self.bye(facts, host, seen);
+            }
             Observation::Call { host, event } => self.changed(now, host, event),
             Observation::Ran { host, .. } => return self.closed(host),
             Observation::SavedDialogs { host, saved } => {
@@ -75,14 +80,19 @@ impl Invariant for Restored {
 }
 
 impl Restored {
-    /// A forwarded BYE ends its dialog with its final response, unless its sender repeats it with credentials.
-    fn bye(&mut self, host: usize, seen: &Seen<'_>) {
+    /// A forwarded BYE ends its dialog with its final response, unless its sender repeats it with credentials. If the other party has refused
+    /// it, the machine hangs up on that party itself; without room for that, the dialog goes on until its life is over.
+    fn bye(&mut self, facts: &Facts, host: usize, seen: &Seen<'_>) {
         if seen.is_request() && seen.is_forwarded() {
             self.byes.insert((host, seen.upstream_transaction()));
         } else if seen.is_final() && !matches!(seen.status, 401 | 407) {
             // The same response again ends nothing.
             let is_forwarded = self.byes.remove(&(host, seen.transaction()));
-            if is_forwarded {
+            let has_room = || {
+                let facts = facts.hosts.get(host);
+                facts.is_some_and(|facts| facts.bounds.clients >= PLENTY)
+            };
+            if is_forwarded && (matches!(seen.status, 200..300 | 481) || has_room()) {
                 self.closing
                     .extend([seen.dialog(), seen.dialog_of_receiver()]);
             }
