@@ -74,7 +74,7 @@ pgo: setup-bench ## Build the program of the packages, optimised with a profile 
 bench: setup-bench ## Measure Tandem and Kamailio, about 80 minutes; writes bench/report/report.md
 	scripts/bench
 
-capacity: setup-bench ## Measure Tandem with 60,000 calls and a million subscribers, about 35 minutes
+capacity: setup-bench ## Measure Tandem with 60,000 calls, a million subscribers, and a million bindings of two nodes, about 40 minutes
 	scripts/capacity
 
 setup:

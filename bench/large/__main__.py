@@ -11,7 +11,7 @@ from ..arguments import Parser, some_of, whole
 from ..capacity import ADDRESSES
 from ..settings import REPORT, BenchError, build, settings_of
 from ..workloads import APART
-from . import calls, provider, sbc, tables
+from . import calls, fleet, provider, sbc, tables
 
 KEPT = REPORT / "large"
 # Steps with calls: the database, and what happens in the middle.
@@ -23,12 +23,13 @@ CALLS = {
     "kill-sqlite": ("sqlite", "kill"),
 }
 SBC = {"sbc-postgres": "postgres", "sbc-sqlite": "sqlite"}
-STEPS = (*CALLS, *SBC, "provider")
+STEPS = (*CALLS, *SBC, "provider", "fleet")
 USAGE = """Steps: calls-DATABASE sets up the calls, holds them and ends them. restart-postgres restarts PostgreSQL while calls are set up. kill-DATABASE
 kills the server while all calls are up, and starts it again. sbc-DATABASE sets up the calls through a rule, prefixes, limits and three gateways.
 Meanwhile gateways fail, the prefixes are replaced, PostgreSQL restarts, and the server is killed and starts again. provider makes the traffic of
-all subscribers, or the largest share that holds. Without a step, all run: about 45 minutes on two cores, or 4.5 minutes for each step with calls
-and 6 for each share and number of subscribers.
+all subscribers, or the largest share that holds. fleet starts a second node when the first one has all bindings, measures how late changes are at
+the other node, and cuts one off from Redis. Without a step, all run: about 50 minutes on two cores, or 4.5 minutes for each step with calls, 6 for
+each share and number of subscribers, and 5 for the fleet.
 BENCH_NO_BUILD=1 measures target/pgo without building it, BENCH_BINARIES=FOLDER the programs of another folder."""
 
 
@@ -58,6 +59,8 @@ def arguments_of(words):
     parser.add_argument("--subscribers", type=list_of(whole), default=[500_000, 1_000_000], metavar="N,…", help="of the provider (500000,1000000)")
     parser.add_argument("--shares", type=list_of(fraction), default=[1, 0.5, 0.25, 0.125], metavar="SHARE,…",
                         help="of the provider's traffic, tried from the largest to the first that holds (1,1/2,1/4,1/8)")
+    parser.add_argument("--bindings", type=whole, default=1_000_000, help="of the fleet (1000000)")
+    parser.add_argument("--partition", type=whole, default=fleet.PARTITION, metavar="SECONDS", help=f"how long a node of the fleet is cut off ({fleet.PARTITION})")
     parser.add_argument("--seconds", type=whole, default=60, help="duration of the provider's traffic (60)")
     parser.add_argument("--busy-poll", action="store_true", help="let the provider's phones poll their socket, and give them 65,535 addresses")
     arguments = parser.parse_args(words)
@@ -96,7 +99,18 @@ def run_step(settings, shape, step, arguments):
         return with_calls(settings, shape, step)
     if step in SBC:
         return with_sbc(settings, shape, step, arguments)
+    if step == "fleet":
+        return with_fleet(settings, arguments)
     return with_provider(settings, arguments)
+
+
+def with_fleet(settings, arguments):
+    """Runs two nodes with shared bindings. Returns whether all is as required."""
+    figures = fleet.run(settings, arguments.bindings, arguments.partition)
+    problems = fleet.problems(figures)
+    keep(f"fleet-{arguments.bindings}", figures, problems)
+    tables.show(f"fleet: {arguments.bindings:,} bindings of two nodes", tables.of_fleet(figures), problems)
+    return not problems
 
 
 def with_provider(settings, arguments):

@@ -1,5 +1,5 @@
 """Prints the figures of large runs, one line for each subject."""
-from . import calls, provider, sbc
+from . import calls, fleet, provider, sbc
 
 
 def megabytes(size):
@@ -103,6 +103,19 @@ def events_of_sbc(figures):
         killed = seen["killed"]
         yield f"{killed['at']:.1f} s", (f"killed with {killed['known']:,.0f} dialogs, {killed['unsaved']:,.0f} of them not saved; ready {killed['ready_after']:.2f} s "
                                         f"after its start with {killed['restored']:,} dialogs; {killed['lost']:,} calls not known any more")
+
+
+def of_fleet(figures):
+    """The lines of two nodes with shared bindings."""
+    memory, lag, metric = figures["memory"], figures["lag"], figures["lag"]["metric"]
+    yield "second node", f"ready after {figures['ready_after']:.1f} s with {figures['counted']:,.0f} bindings"
+    yield "resident memory", ", ".join(f"{name} {megabytes(size)}" for name, size in memory.items())
+    yield f"{fleet.RATE:,} REGISTER/s", f"{lag['failed']:,} failed"
+    yield "seen at the other node after", ", ".join(f"{name} {lag['seen'][name]:.1f} ms" for name in ("p50", "p99", "max")) + f" ({lag['samples']} samples)"
+    yield "back from the store after", f"p50 {metric['p50']:g} ms, p99 {metric['p99']:g} ms at most ({metric['count']:,} changes)"
+    yield "partition", (f"{figures['partition']} s; {figures['changes']:,} changes at each node in {figures['changed_in']:.1f} s; then "
+                        f"{figures['apart']['node-a']:,.0f} and {figures['apart']['node-b']:,.0f} bindings")
+    yield "healed", f"equal after {figures['agreed_after']:.2f} s with {figures['registered']['a']:,.0f} bindings; {figures['differing']:,} wrong"
 
 
 def of_provider(figures):
