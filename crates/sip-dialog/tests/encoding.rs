@@ -72,6 +72,11 @@ proptest! {
         prop_assert_eq!(restored.find(7), Some(second));
         let stats = restored.stats();
         prop_assert_eq!((stats.created, stats.early, stats.confirmed), (1, 0, 1));
+        // What a newer version appends is skipped.
+        let longer = [&state[..], b"\0\x05later"].concat();
+        let mut older = Dialogs::new(now);
+        let third = older.restore(&longer, |_| true, |_| 7).expect("a dialog");
+        prop_assert_eq!(older.get(third).expect("live").encode(), state);
         prop_assert!(restored.end(second).is_some());
         prop_assert_eq!(restored.stats().bytes, 0);
     }

@@ -93,9 +93,9 @@ pub(crate) fn migration_error(
     fault: fn(sqlx::Error) -> Fault,
 ) -> Result<StoreError, Fault> {
     let problem = match &error {
-        MigrateError::VersionMissing(version) => format!(
-            "its tables have step {version}, which is unknown to this version"
-        ),
+        MigrateError::VersionMissing(version) => {
+            format!("its tables have step {version}, which is unknown to this version")
+        }
         MigrateError::VersionMismatch(version) => {
             format!("step {version} of its tables differs from that of this version")
         }

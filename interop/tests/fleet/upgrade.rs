@@ -26,7 +26,7 @@ const ORDER: [Member; 6] = [
 const LATER: [&str; 5] = [
     "ALTER TABLE subscriber ADD COLUMN later TEXT",
     "ALTER TABLE call_record ADD COLUMN later TEXT NOT NULL DEFAULT ''",
-    "CREATE INDEX later ON call_record (to_uri)",
+    "CREATE INDEX later_callee ON call_record (to_uri)",
     "CREATE TABLE later (id BIGINT PRIMARY KEY)",
     "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', TRUE, '', 0)",
 ];

@@ -81,7 +81,7 @@ imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 args: {{ index . 2 | toJson }}
 env:
   - {name: TANDEM_DATABASE_URL_FILE, value: /etc/tandem/stores/database.url}
-  - {name: PASSWORD, valueFrom: {secretKeyRef: {name: {{ include "tandem.name" $root }}-test, key: password}}}
+  - {name: PASSWORD, valueFrom: {secretKeyRef: {name: {{ include "tandem.name" $root }}-test-users, key: password}}}
 securityContext: {{- include "tandem.containerSecurity" $root | nindent 2 }}
 volumeMounts:
   - {name: stores, mountPath: /etc/tandem/stores, readOnly: true}
