@@ -66,7 +66,7 @@ proptest! {
         let mut restored = Dialogs::new(now);
         let second = restored.restore(&state, |_| true, |_| 7).expect("a dialog");
         let again = restored.get(second).expect("live");
-        prop_assert_eq!(again.encode(), state);
+        prop_assert_eq!(&again.encode(), &state);
         prop_assert_eq!(again.record(None), dialog.record(None));
         prop_assert_eq!(again.expires(), dialog.expires());
         prop_assert_eq!(restored.find(7), Some(second));
