@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience simulate setup setup-test setup-bench setup-package setup-test-package kubernetes
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience upgrade-test simulate setup setup-test setup-bench setup-package setup-test-package kubernetes
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -40,6 +40,7 @@ check: setup ## Check formatting, lints, licences, packages and links; compile e
 	scripts/deny
 	cargo package --offline --no-verify --allow-dirty --quiet $(LIBRARIES:%=--package %)
 	scripts/docs check
+	scripts/chart
 
 .PHONY: docs
 docs: setup ## Build the documentation site: target/book
@@ -60,6 +61,9 @@ interop-features: setup-test ## Run `interop` with rules, prefixes, limits and r
 resilience: setup-test ## Kill every process of a fleet in turn for ten minutes, under 200 calls per second
 	cargo build --release --package tandem
 	INTEROP_BINARY=$(CURDIR)/target/release/tandem FLEET_SECONDS=600 FLEET_RATE=200 FLEET_INTERVAL=20 cargo test --package interop --test fleet -- --nocapture --test-threads 1
+
+upgrade-test: setup-test ## Upgrade a fleet of an older revision (REVISION) to this one, process by process, during calls
+	scripts/upgrade-test $(REVISION)
 
 kubernetes: ## Install the chart in a cluster and make calls while it is disturbed; docs/kubernetes.md has the variables
 	@deploy/kubernetes/try

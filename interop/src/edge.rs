@@ -25,26 +25,41 @@ pub struct Edge {
     /// For WS. WSS uses the next port.
     web: SocketAddr,
     admin_port: u16,
+    program: PathBuf,
 }
 
 impl Edge {
     /// Starts an edge in front of these nodes, and waits until one of them answers.
     pub fn start(nodes: &[(&str, SocketAddr)]) -> Self {
-        Self::launch(nodes, None)
+        Self::launch(nodes, None, &Server::binary())
     }
 
     /// Starts an edge that gets its nodes from a controller. Until the controller answers, it has these.
     pub fn following(controller: &FleetController, nodes: &[(&str, SocketAddr)]) -> Self {
-        Self::launch(nodes, Some(controller))
+        Self::following_with(&Server::binary(), controller, nodes)
     }
 
-    fn launch(nodes: &[(&str, SocketAddr)], controller: Option<&FleetController>) -> Self {
+    /// Like [`Edge::following`], with this program.
+    pub fn following_with(
+        program: &Path,
+        controller: &FleetController,
+        nodes: &[(&str, SocketAddr)],
+    ) -> Self {
+        Self::launch(nodes, Some(controller), program)
+    }
+
+    fn launch(
+        nodes: &[(&str, SocketAddr)],
+        controller: Option<&FleetController>,
+        program: &Path,
+    ) -> Self {
         let mut edge = Self {
             child: None,
             folder: TempDir::new().expect("temporary folder"),
             address: (Ipv4Addr::LOCALHOST, free_port()).into(),
             web: (Ipv4Addr::LOCALHOST, free_port()).into(),
             admin_port: free_port(),
+            program: program.to_owned(),
         };
         edge.renew_certificate();
         std::fs::write(edge.path("secret"), FLEET_SECRET).expect("the secret");
@@ -93,7 +108,7 @@ impl Edge {
 
     /// Starts it (again) and waits until a node answers.
     pub fn restart(&mut self) {
-        let mut command = Command::new(Server::binary());
+        let mut command = Command::new(&self.program);
         command.arg("balance").arg("--config");
         command.arg(self.path("edge.toml"));
         // End the old one first, because it holds the port.
@@ -124,10 +139,20 @@ impl Edge {
         child.signal("HUP");
     }
 
+    /// Uses another program from the next start on.
+    pub fn set_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.program);
+    }
+
     /// Kills it at once, as in a crash.
     pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
+    /// Ends it with a signal.
+    pub fn end(&mut self, signal: &str) {
         let child = self.child.as_mut().expect("running");
-        child.signal("KILL");
+        child.signal(signal);
         child.wait();
     }
 

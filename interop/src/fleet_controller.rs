@@ -3,7 +3,7 @@
 use crate::process::{Child, free_port, run, wait_until};
 use crate::server::Server;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -16,15 +16,22 @@ pub struct FleetController {
     child: Option<Child>,
     folder: TempDir,
     address: SocketAddr,
+    program: PathBuf,
 }
 
 impl FleetController {
     /// Starts a controller that knows no nodes.
     pub fn start() -> Self {
+        Self::start_with(&Server::binary())
+    }
+
+    /// Like [`FleetController::start`], with this program.
+    pub fn start_with(program: &Path) -> Self {
         let mut controller = Self {
             child: None,
             folder: TempDir::new().expect("temporary folder"),
             address: (Ipv4Addr::LOCALHOST, free_port()).into(),
+            program: program.to_owned(),
         };
         let path = |name: &str| controller.path(name).display().to_string();
         let text = format!(
@@ -41,7 +48,7 @@ impl FleetController {
 
     /// Starts it (again) and waits until it answers.
     pub fn restart(&mut self) {
-        let mut command = Command::new(Server::binary());
+        let mut command = Command::new(&self.program);
         command.args(["control", "--config"]);
         command.arg(self.path("control.toml"));
         // End the old one first, because it holds the port.
@@ -52,10 +59,20 @@ impl FleetController {
         });
     }
 
+    /// Uses another program from the next start on.
+    pub fn set_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.program);
+    }
+
     /// Kills it at once, as in a crash.
     pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
+    /// Ends it with a signal.
+    pub fn end(&mut self, signal: &str) {
         let child = self.child.as_mut().expect("running");
-        child.signal("KILL");
+        child.signal(signal);
         child.wait();
     }
 
@@ -72,7 +89,7 @@ impl FleetController {
 
     /// Gives an order for a node with `tandem fleet`: `drain`, `enable`, `remove`.
     pub fn order(&self, order: &str, instance: &str) {
-        let mut command = Command::new(Server::binary());
+        let mut command = Command::new(&self.program);
         command.args(["fleet", order, "--instance", instance]);
         command.args(["--controller", &self.address.to_string()]);
         command.arg("--token-file").arg(self.token_file());

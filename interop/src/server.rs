@@ -32,6 +32,8 @@ pub struct ServerOptions {
     pub descriptors: Option<(u64, u64)>,
     /// Variables of its environment.
     pub environment: Vec<(String, String)>,
+    /// The program. `None`: [`Server::binary`].
+    pub program: Option<PathBuf>,
 }
 
 impl Default for ServerOptions {
@@ -46,6 +48,7 @@ impl Default for ServerOptions {
             event_loop: std::env::var("INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
             descriptors: None,
             environment: Vec::new(),
+            program: None,
         }
     }
 }
@@ -73,6 +76,7 @@ pub struct Server {
     domain: String,
     descriptors: Option<(u64, u64)>,
     environment: Vec<(String, String)>,
+    program: PathBuf,
 }
 
 impl Server {
@@ -103,6 +107,7 @@ impl Server {
             domain: options.domain.clone(),
             descriptors: options.descriptors,
             environment: options.environment.clone(),
+            program: options.program.clone().unwrap_or_else(Self::binary),
         };
         server.configure(options);
         server.renew_certificate();
@@ -193,10 +198,10 @@ impl Server {
                 let mut command = Command::new("prlimit");
                 command
                     .arg(format!("--nofile={soft}:{hard}"))
-                    .arg(Self::binary());
+                    .arg(&self.program);
                 command
             }
-            None => Command::new(Self::binary()),
+            None => Command::new(&self.program),
         };
         command
             .envs(self.environment.iter().cloned())
@@ -206,6 +211,11 @@ impl Server {
         // End the old one first, because it holds the port.
         self.child = None;
         self.child = Some(Child::start(&mut command, &self.path("server.log")));
+    }
+
+    /// Uses another program from the next start on.
+    pub fn set_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.program);
     }
 
     /// Kills it at once, as in a crash.
@@ -305,7 +315,7 @@ impl Server {
 
     /// Runs `tandem ARGUMENTS --config …`. Returns exit code and output.
     pub fn tandem(&self, arguments: &[&str]) -> (i32, String) {
-        run(Command::new(Self::binary())
+        run(Command::new(&self.program)
             .args(arguments)
             .arg("--config")
             .arg(self.path("tandem.toml")))

@@ -1,4 +1,6 @@
-//! A confirmed dialog as bytes, so that a node knows it again after a restart. The first byte is the version.
+//! A confirmed dialog as bytes, so that a node knows it again after a restart, and other nodes when this one is gone. The first byte is the
+//! version. During an upgrade, nodes of two versions read each other's dialogs. A newer one appends what it adds, and keeps the version as
+//! long as older ones can do without the addition.
 
 use crate::dialog::{Dialog, Side};
 use crate::party::Leg;
@@ -109,7 +111,8 @@ impl Dialog {
             is_acknowledged: true,
             is_whole: is_whole == 1 && fits,
         };
-        (rest.is_empty() && dialog.is_confirmed()).then_some(dialog)
+        // What is left was added by a newer version.
+        dialog.is_confirmed().then_some(dialog)
     }
 }
 

@@ -34,7 +34,7 @@ const MAKE_TABLES: &str =
 /// Where sqlx records the migrations.
 pub(crate) const MIGRATION_RECORD: &str = "_sqlx_migrations";
 /// The tables that the store creates.
-pub(crate) const TABLES: [&str; 11] = [
+pub(crate) const TABLES: [&str; 12] = [
     MIGRATION_RECORD,
     "alias",
     "call_record",
@@ -43,6 +43,7 @@ pub(crate) const TABLES: [&str; 11] = [
     "location",
     "node_epoch",
     "node_secret",
+    "schema_compatibility",
     "subscriber",
     "subscriber_change",
     "subscriber_version",

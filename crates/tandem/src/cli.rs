@@ -5,7 +5,7 @@ use crate::bench::{self, BenchCommand};
 use crate::certificate::{self, CertificateCommand};
 use crate::configuration_file::ConfigurationFile;
 use crate::lab::{self, LabCommand};
-use crate::{alias, check, completions, controller, ctl, fleet, manual, serve, user};
+use crate::{alias, check, completions, controller, ctl, fleet, manual, migrate, serve, user};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tandem_analyzer::Arguments as AnalyzeArguments;
@@ -46,6 +46,13 @@ enum Command {
     #[command(after_help = "Examples:
   tandem alias import numbers.csv --config tandem.toml")]
     Alias(alias::Arguments),
+    /// Create the tables of the database, or bring them up to date, and exit.
+    ///
+    /// The first start of a server does the same. Servers of the version before may go on meanwhile. Run it before an upgrade to learn of a
+    /// problem before you replace a server.
+    #[command(after_help = "Examples:
+  tandem migrate --config tandem.toml")]
+    Migrate(ConfigurationFile),
     /// Create certificates.
     #[command(after_help = "Examples:
   tandem certificate self-signed --name example.org --folder .")]
@@ -112,6 +119,7 @@ pub fn run() -> ExitCode {
         Command::Balance(file) => balance::run(&file),
         Command::User(arguments) => user::run(arguments),
         Command::Alias(arguments) => alias::run(&arguments),
+        Command::Migrate(file) => migrate::run(&file),
         Command::Certificate { command } => certificate::run(&command),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Control(arguments) => controller::run(&arguments),

@@ -32,6 +32,7 @@ pub mod fleet_store;
 mod lab;
 mod manual;
 mod metrics;
+mod migrate;
 mod output;
 mod prefixes;
 mod redis_connection;

@@ -212,3 +212,27 @@ fn a_server_and_an_import_share_the_database() {
         assert_eq!(store.subscribers().version().await.expect("reads"), 20_000);
     });
 }
+
+#[test]
+fn migrate_creates_the_tables_and_later_finds_them_up_to_date() {
+    let place = Place::new("");
+    let migrate = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+        let output = command.arg("migrate").arg("--config").arg(place.file());
+        said(&output.output().expect("the program runs"))
+    };
+    let (code, output, notes) = migrate();
+    assert_eq!(code, Some(0), "{notes}");
+    assert!(output.starts_with("created the tables"), "{output}");
+    let (code, output, notes) = migrate();
+    assert_eq!(code, Some(0), "{notes}");
+    assert!(output.contains("are up to date"), "{output}");
+    std::fs::write(place.file().with_file_name("broken.db"), "not a database").expect("written");
+    place.configure_exactly(&format!(
+        "[database]\nurl = \"sqlite:{}\"\n",
+        place.file().with_file_name("broken.db").display()
+    ));
+    let (code, _, notes) = migrate();
+    assert_eq!(code, Some(1), "{notes}");
+    assert!(notes.contains("not a database"), "{notes}");
+}

@@ -10,3 +10,4 @@ mod postgres;
 mod process;
 mod records;
 mod scale;
+mod upgrade;

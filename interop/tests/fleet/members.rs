@@ -6,7 +6,7 @@ use interop::{
 };
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The number of edges.
@@ -40,11 +40,17 @@ pub struct Fleet {
     pub nodes: Vec<Server>,
     pub edges: Vec<Edge>,
     folder: TempDir,
+    program: PathBuf,
 }
 
 impl Fleet {
     /// Starts so many nodes and everything else, and waits until every edge has every node.
     pub fn start(nodes: usize) -> Self {
+        Self::start_with(&Server::binary(), nodes)
+    }
+
+    /// Like [`Fleet::start`], with this program for nodes, edges and the controller.
+    pub fn start_with(program: &Path, nodes: usize) -> Self {
         let postgres = Postgres::new();
         postgres.execute("postgres", "CREATE DATABASE tandem");
         let folder = TempDir::new().expect("temporary folder");
@@ -52,10 +58,11 @@ impl Fleet {
         let mut fleet = Self {
             postgres,
             redis: Redis::start(),
-            controller: FleetController::start(),
+            controller: FleetController::start_with(program),
             nodes: Vec::new(),
             edges: Vec::new(),
             folder,
+            program: program.to_owned(),
         };
         for _ in 0..nodes {
             fleet.add_node();
@@ -64,7 +71,7 @@ impl Fleet {
         let known: Vec<(&str, SocketAddr)> =
             named.map(|(name, node)| (name, node.address())).collect();
         for _ in 0..EDGES {
-            let edge = Edge::following(&fleet.controller, &known);
+            let edge = Edge::following_with(program, &fleet.controller, &known);
             fleet.edges.push(edge);
         }
         fleet.wait_until_whole();
@@ -94,6 +101,7 @@ impl Fleet {
             ),
             database: Some(format!("url = \"{}\"", self.database())),
             workers: 1,
+            program: Some(self.program.clone()),
             ..ServerOptions::default()
         }
     }
@@ -167,6 +175,44 @@ impl Fleet {
     /// The live dialogs of a node, of a state or ("") of all.
     pub fn dialogs(&self, place: usize, state: &str) -> u64 {
         self.nodes[place].count("tandem_dialogs", state)
+    }
+
+    /// Runs SQL in the database.
+    pub fn execute(&self, sql: &str) {
+        self.postgres.execute("tandem", sql);
+    }
+
+    /// Replaces a process by one of another program, in order: a node drains first, as before the end of its pod.
+    ///
+    /// Its address is free only when it has ended, so the fleet has one member less for a moment.
+    pub fn upgrade(&mut self, member: Member, program: &Path) {
+        match member {
+            Member::Node(place) => {
+                self.drain(&[place]);
+                let node = &mut self.nodes[place];
+                node.process().signal("TERM");
+                assert!(node.process().wait().success(), "{}", node.log());
+                node.set_program(program);
+                node.restart();
+                self.controller.order("enable", NAMES[place]);
+                wait_until("the edges know that the node drains no more", || {
+                    let is_back = |edge: &Edge| edge.node(NAMES[place])["draining"] != true;
+                    self.edges.iter().all(is_back)
+                });
+            }
+            Member::Edge(place) => {
+                self.edges[place].end("TERM");
+                self.edges[place].set_program(program);
+                self.edges[place].restart();
+            }
+            Member::Controller => {
+                self.controller.end("TERM");
+                self.controller.set_program(program);
+                self.controller.restart();
+            }
+            Member::Redis | Member::Postgres => panic!("{member:?} is another program"),
+        }
+        self.wait_until_whole();
     }
 
     /// Kills a process, as in a crash.

@@ -5,7 +5,8 @@
 //! binding = q:2 expires:4 cseq:4 port:2 family:1 ip (length:2 string)*6
 //! ```
 //! Numbers are big-endian, so that versions compare byte by byte, as the script in the store does it. The strings are contact, Call-ID,
-//! Path, instance, user agent and listener. A link-local address has a scope of four bytes.
+//! Path, instance, user agent and listener. A link-local address has a scope of four bytes. A newer version may append to a record; this one
+//! skips that.
 
 use super::version::{HybridTime, Version, WriterId};
 use crate::binding::BindingRow;
@@ -72,15 +73,14 @@ impl<'a> SharedBinding<'a> {
     /// Reads a record.
     ///
     /// # Errors
-    /// If the bytes are anything but a complete record of this format.
+    /// If the bytes are anything but a complete record of this format. Bytes behind it are skipped.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Unreadable> {
         if bytes.len() > LONGEST {
             return Err(Unreadable);
         }
         let mut reader = Reader(bytes);
-        Self::read(&mut reader)
-            .filter(|_| reader.0.is_empty())
-            .ok_or(Unreadable)
+        // What is left was added by a newer version.
+        Self::read(&mut reader).ok_or(Unreadable)
     }
 
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
@@ -272,13 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_record_or_more_than_one_is_unreadable() {
+    fn what_a_newer_version_appends_is_skipped() {
+        for binding in [typical("192.0.2.7:5060").binding, None] {
+            let record = SharedBinding {
+                binding,
+                ..typical("192.0.2.7:5060")
+            };
+            let bytes = record.encode().expect("short");
+            let longer = [&bytes[..], b"\0\x05later"].concat();
+            assert_eq!(SharedBinding::decode(&longer), Ok(record));
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_record_or_one_of_another_format_is_unreadable() {
         let bytes = typical("192.0.2.7:5060").encode().expect("short");
         for length in 0..bytes.len() {
             assert_eq!(SharedBinding::decode(&bytes[..length]), Err(Unreadable));
         }
-        let longer = [&bytes[..], b"x"].concat();
-        assert_eq!(SharedBinding::decode(&longer), Err(Unreadable));
         let mut of_another = bytes.clone();
         of_another[10] ^= 1;
         assert_eq!(SharedBinding::decode(&of_another), Err(Unreadable));

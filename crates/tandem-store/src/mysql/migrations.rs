@@ -3,12 +3,12 @@
 use super::fault::fault;
 use crate::backend::{Fault, IfMissing};
 use crate::error::StoreError;
-use crate::migration::{migration_error, migrator};
+use crate::migration::{NEWEST_STEP, OLDEST_STEP, Steps, migration_error, migrator};
 use crate::network::{MATCH_VERSION, TABLES, is_new, opening, run_migrations, within};
 use sqlx::{MySql, MySqlConnection, QueryBuilder};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/mysql/0001_subscribers_and_locations.sql"),
@@ -28,6 +28,10 @@ const MIGRATIONS: [(&str, &str); 5] = [
     (
         "aliases and call forwarding",
         include_str!("../../migrations/mysql/0005_services.sql"),
+    ),
+    (
+        "compatibility of the tables",
+        include_str!("../../migrations/mysql/0006_schema_compatibility.sql"),
     ),
 ];
 
@@ -53,6 +57,11 @@ pub(super) async fn migrate(
         forgotten.map_err(|error| opening(url, fault(error)))?;
     }
     let mut migrations = migrator(&MIGRATIONS);
+    if !is_new {
+        let steps = within(steps(connection)).await;
+        let steps = steps.map_err(|error| opening(url, fault(error)))?;
+        migrations.set_ignore_missing(steps.are_newer(url, &MIGRATIONS, MATCH_VERSION)?);
+    }
     migrations.set_locking(false);
     let migrated = run_migrations(&migrations, connection, is_new).await;
     migrated.map_err(|error| {
@@ -92,4 +101,15 @@ async fn present(connection: &mut MySqlConnection) -> Result<Vec<String>, sqlx::
     }
     select.push(") ORDER BY 1");
     select.build_query_scalar().fetch_all(connection).await
+}
+
+/// The steps that the tables have.
+async fn steps(connection: &mut MySqlConnection) -> Result<Steps, sqlx::Error> {
+    let newest = sqlx::query_scalar(NEWEST_STEP);
+    let newest = newest.fetch_one(&mut *connection).await?;
+    if !Steps::exceed(newest, &MIGRATIONS) {
+        return Ok(Steps::of(newest, None));
+    }
+    let oldest = sqlx::query_scalar(OLDEST_STEP);
+    Ok(Steps::of(newest, oldest.fetch_optional(connection).await?))
 }

@@ -3,7 +3,7 @@
 use super::fault::fault;
 use crate::backend::IfMissing;
 use crate::error::StoreError;
-use crate::migration::{migration_error, migrator};
+use crate::migration::{NEWEST_STEP, OLDEST_STEP, Steps, migration_error, migrator};
 use crate::network::{
     MATCH_VERSION, MIGRATION_TIMEOUT, TABLES, is_new, opening, run_migrations, within,
 };
@@ -11,7 +11,7 @@ use sqlx::migrate::{Migrate, MigrateError};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/postgres/0001_subscribers_and_locations.sql"),
@@ -31,6 +31,10 @@ const MIGRATIONS: [(&str, &str); 5] = [
     (
         "aliases and call forwarding",
         include_str!("../../migrations/postgres/0005_services.sql"),
+    ),
+    (
+        "compatibility of the tables",
+        include_str!("../../migrations/postgres/0006_schema_compatibility.sql"),
     ),
 ];
 
@@ -53,6 +57,11 @@ pub(super) async fn migrate(
         .map_err(|error| opening(url, fault(error)))?;
     let is_new = is_new(url, &present, if_missing)?;
     let mut migrations = migrator(&MIGRATIONS);
+    if !is_new {
+        let steps = within(steps(connection)).await;
+        let steps = steps.map_err(|error| opening(url, fault(error)))?;
+        migrations.set_ignore_missing(steps.are_newer(url, &MIGRATIONS, MATCH_VERSION)?);
+    }
     migrations.set_locking(false);
     let migrated = run_migrations(&migrations, connection, is_new).await;
     migrated.map_err(|error| {
@@ -85,4 +94,15 @@ async fn present(connection: &mut PgConnection) -> Result<Vec<String>, sqlx::Err
     .bind(TABLES.as_slice())
     .fetch_all(connection)
     .await
+}
+
+/// The steps that the tables have.
+async fn steps(connection: &mut PgConnection) -> Result<Steps, sqlx::Error> {
+    let newest = sqlx::query_scalar(NEWEST_STEP);
+    let newest = newest.fetch_one(&mut *connection).await?;
+    if !Steps::exceed(newest, &MIGRATIONS) {
+        return Ok(Steps::of(newest, None));
+    }
+    let oldest = sqlx::query_scalar(OLDEST_STEP);
+    Ok(Steps::of(newest, oldest.fetch_optional(connection).await?))
 }

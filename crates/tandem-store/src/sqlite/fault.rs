@@ -11,7 +11,8 @@ pub(super) const CHECK_ACCESS: &str =
 const RESTORE: &str = "restore it from a backup, or move it away to start with an empty database";
 /// For a file that takes no changes.
 pub(super) const CHECK_DISK: &str = "check the free space, and the permissions of the file, its directory and its -wal and -shm files";
-const MATCH_VERSION: &str =
+/// For tables that this version cannot use.
+pub(super) const MATCH_VERSION: &str =
     "use the matching version, or set database.url in the configuration to another file";
 
 /// Classifies an error by `SQLite`'s result code (the low byte of an extended code; <https://www.sqlite.org/rescode.html>).

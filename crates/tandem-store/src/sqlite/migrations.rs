@@ -1,14 +1,14 @@
 //! The tables, and how those of an older version are brought up to date.
 
 use super::BUSY_TIMEOUT;
-use super::fault::{fault, migrating, opening};
+use super::fault::{MATCH_VERSION, fault, migrating, opening};
 use crate::error::StoreError;
-use crate::migration::migrator;
-use sqlx::SqlitePool;
+use crate::migration::{NEWEST_STEP, OLDEST_STEP, Steps, migrator};
+use sqlx::{SqliteConnection, SqlitePool};
 use std::time::{Duration, Instant};
 
 /// All migrations, from version 1 on: description and SQL. Never change a released one.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     (
         "subscribers and locations",
         include_str!("../../migrations/sqlite/0001_subscribers_and_locations.sql"),
@@ -33,6 +33,10 @@ const MIGRATIONS: [(&str, &str); 6] = [
         "aliases and call forwarding",
         include_str!("../../migrations/sqlite/0006_services.sql"),
     ),
+    (
+        "compatibility of the tables",
+        include_str!("../../migrations/sqlite/0007_schema_compatibility.sql"),
+    ),
 ];
 
 /// Creates or updates the tables in one transaction. Only one process does this at a time.
@@ -52,10 +56,32 @@ pub(super) async fn migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreErr
 async fn try_migrate(url: &str, pool: &SqlitePool) -> Result<(), StoreError> {
     let opening = |error| opening(url, fault(error));
     let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(opening)?;
+    let mut migrations = migrator(&MIGRATIONS);
+    let steps = steps(&mut transaction).await.map_err(opening)?;
+    migrations.set_ignore_missing(steps.are_newer(url, &MIGRATIONS, MATCH_VERSION)?);
     // `run` does the same, but makes this future `!Send`.
-    migrator(&MIGRATIONS)
+    migrations
         .run_direct(None, &mut *transaction, false)
         .await
         .map_err(|error| migrating(url, error))?;
     transaction.commit().await.map_err(opening)
+}
+
+/// The steps that the tables have.
+async fn steps(connection: &mut SqliteConnection) -> Result<Steps, sqlx::Error> {
+    let tables: i64 = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = '_sqlx_migrations'",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if tables == 0 {
+        return Ok(Steps::of(None, None));
+    }
+    let newest = sqlx::query_scalar(NEWEST_STEP);
+    let newest = newest.fetch_one(&mut *connection).await?;
+    if !Steps::exceed(newest, &MIGRATIONS) {
+        return Ok(Steps::of(newest, None));
+    }
+    let oldest = sqlx::query_scalar(OLDEST_STEP);
+    Ok(Steps::of(newest, oldest.fetch_optional(connection).await?))
 }

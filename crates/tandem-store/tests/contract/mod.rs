@@ -17,3 +17,4 @@ mod services;
 mod sharing;
 mod start;
 mod subscribers;
+mod upgrades;

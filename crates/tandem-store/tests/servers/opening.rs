@@ -67,16 +67,3 @@ async fn tables_of_another_program_are_left_as_they_are() {
     // This fails if the table is there.
     database.execute("CREATE TABLE _sqlx_migrations (id INTEGER)");
 }
-
-#[tokio::test]
-async fn tables_of_a_newer_version_are_reported() {
-    let database = Database::new();
-    database.store().await.close().await;
-    database.execute("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', TRUE, '', 0)");
-    let error = Store::open(&database.url()).await.expect_err("is newer");
-    let message = error.to_string();
-    assert!(
-        message.contains("a newer version of tandem created it"),
-        "{message}"
-    );
-}

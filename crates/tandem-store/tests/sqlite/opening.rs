@@ -164,27 +164,6 @@ async fn tables_of_another_program_are_left_as_they_are() {
     assert_eq!(database.tables().await, ["subscriber"]);
 }
 
-#[tokio::test]
-async fn tables_of_a_newer_version_are_reported() {
-    let database = Database::new();
-    Store::open(&database.url())
-        .await
-        .expect("opens")
-        .close()
-        .await;
-    database
-        .execute("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'later', TRUE, x'00', 0)")
-        .await;
-    let error = Store::open(&database.url()).await.expect_err("is newer");
-    assert!(matches!(error, StoreError::Schema { .. }), "{error:?}");
-    assert!(
-        error
-            .to_string()
-            .contains("a newer version of tandem created it"),
-        "{error}"
-    );
-}
-
 /// The migration that adds the node to each row fills it with a default, which must be the default name of a server.
 #[tokio::test]
 async fn rows_without_a_node_belong_to_the_default_one() {

@@ -71,3 +71,19 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels: {{- include "tandem.selector" . | nindent 8 }}
 {{- end }}
+
+{{/* A container of `helm test` that reaches the database. (list $ name arguments) */}}
+{{- define "tandem.testContainer" -}}
+{{- $root := index . 0 -}}
+name: {{ index . 1 }}
+image: {{ include "tandem.image" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+args: {{ index . 2 | toJson }}
+env:
+  - {name: TANDEM_DATABASE_URL_FILE, value: /etc/tandem/stores/database.url}
+  - {name: PASSWORD, valueFrom: {secretKeyRef: {name: {{ include "tandem.name" $root }}-test-users, key: password}}}
+securityContext: {{- include "tandem.containerSecurity" $root | nindent 2 }}
+volumeMounts:
+  - {name: stores, mountPath: /etc/tandem/stores, readOnly: true}
+  - {name: test, mountPath: /etc/tandem/test, readOnly: true}
+{{- end }}
