@@ -29,7 +29,7 @@ test-package: package setup-test-package ## Install the package in a clean syste
 	@scripts/test-package
 
 test: setup-test check ## Run what CI runs: lints, tests, simulator seeds, real peers, fuzzing
-	RUST_TEST_THREADS=4 cargo test --workspace --no-fail-fast
+	cargo test --workspace --no-fail-fast
 	INTEROP_FEATURES=all INTEROP_EVENT_LOOPS="poll io_uring" scripts/interop-event-loops --short
 	scripts/fuzz 60
 

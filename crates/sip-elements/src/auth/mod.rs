@@ -4,11 +4,14 @@
 mod cache;
 mod challenge;
 mod nonce;
+mod shared_uses;
+mod uses;
 mod verify;
 
 pub use cache::{Asking, Cached, CredentialCache};
 pub use challenge::{Challenge, add_challenges};
 pub use nonce::Nonces;
+pub use shared_uses::NonceUse;
 pub use verify::{Subject, Verdict, verify};
 
 /// A password as the store keeps it: H(user:realm:password) for both algorithms.

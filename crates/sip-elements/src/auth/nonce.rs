@@ -7,29 +7,30 @@
 //! with a right password. So a flood of requests that are only challenged costs nothing.
 //!
 //! ```text
-//! nonce = base64url(seconds:4 number:6 mac:6), 22 characters
+//! nonce = base64url(seconds:4 issuer:2 number:5 mac:5), 22 characters
 //! ```
 //! The nonce is short because it is hashed with every request. With it, a usual request-digest takes two blocks of MD5,
 //! not three.
 //!
-//! A MAC can be guessed in 2⁴⁸ requests, but that gains nothing: without the password, a nonce of the attacker's choice
+//! A MAC can be guessed in 2⁴⁰ requests, but that gains nothing: without the password, a nonce of the attacker's choice
 //! is worth no more than ours.
+//!
+//! In a fleet, each process has an issuer number, and nodes tell each other the uses ([`Nonces::join`]). Alone, it is 0.
 
+use super::shared_uses::{NonceUse, OfIssuer, SharedUses};
+use super::uses::{Use, UseTable};
 use crate::bans::Source;
 use sip_transport::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The length of a nonce in characters.
 pub(super) const NONCE_LENGTH: usize = 22;
 const BYTES: usize = 16;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// How long the same request is accepted again. This is as long as any transaction would retransmit it (64·T1, RFC 3261
-/// section 17.1).
-const RETRANSMISSION_SECONDS: u32 = 32;
 
 /// Issues nonces and counts their uses.
 pub struct Nonces {
@@ -39,31 +40,39 @@ pub struct Nonces {
     /// The second from which on this process has issued nonces; 0 means none yet. Older nonces come from before a
     /// restart. Their uses are forgotten, so they are no longer accepted.
     since: AtomicU32,
-    uses: Box<[Uses]>,
-}
-
-/// The uses of one nonce. Its slot is its number modulo the number of slots.
-struct Uses {
-    /// The generation (32 bits) and the highest nonce-count accepted (32 bits). The generation is the nonce's number
-    /// divided by the number of slots, plus one; 0 means never used.
-    count: AtomicU64,
-    /// The fingerprint of the request with that nonce-count (40 bits), and the second in which it was received (24 bits).
-    last: AtomicU64,
+    /// The uses of the nonces of this process.
+    uses: UseTable,
+    /// What is shared with the other nodes of a fleet.
+    shared: OnceLock<SharedUses>,
 }
 
 /// A nonce that this server issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Nonce {
     seconds: u32,
+    issuer: u16,
     number: u64,
 }
 
 /// The slot of a nonce and its content at the time of the lookup.
-#[derive(Clone, Copy)]
 pub(super) struct Used<'n> {
     nonce: Nonce,
-    uses: &'n Uses,
+    table: Table<'n>,
     count: u64,
+}
+
+enum Table<'n> {
+    Own(&'n UseTable),
+    Other(Arc<OfIssuer>),
+}
+
+impl Table<'_> {
+    fn uses(&self) -> &UseTable {
+        match self {
+            Self::Own(uses) => uses,
+            Self::Other(other) => &other.uses,
+        }
+    }
 }
 
 /// Why a nonce was not recognized.
@@ -75,36 +84,71 @@ pub(super) enum Unknown {
     Misshapen,
 }
 
-/// The result of using a nonce.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// A new use, or the same request again.
-    Accepted,
-    /// Another request has used this nonce-count or a higher one, or newer nonces have taken the slot.
-    Spent,
-}
-
 impl Nonces {
     /// Remembers the counts of the last `slots` nonces in use. If the secret survives a restart, phones with an older
     /// nonce get `stale=true` and do not have to ask their user.
     pub fn new(secret: (u64, u64), slots: usize) -> Self {
-        // The system provides zeroed memory only when it is first touched, so unused slots cost nothing.
-        let uses = vec![[0_u64; 2]; slots.max(1)];
-        let uses = uses.into_iter().map(|[count, last]| Uses {
-            count: AtomicU64::new(count),
-            last: AtomicU64::new(last),
-        });
         Self {
             secret,
             issued: AtomicU64::new(0),
             since: AtomicU32::new(0),
-            uses: uses.collect(),
+            uses: UseTable::new(slots),
+            shared: OnceLock::new(),
+        }
+    }
+
+    /// Joins the fleet, before the first nonce is issued. No other process of the fleet may have this issuer number, which is not 0. From then
+    /// on nonces of the other processes are accepted, uses are kept for [`Nonces::take_uses`], and those of others must be given to
+    /// [`Nonces::note_use`]. Returns the issuer number in force, which is that of the first call.
+    pub fn join(&self, issuer: u16) -> u16 {
+        self.shared.get_or_init(|| SharedUses::new(issuer)).issuer
+    }
+
+    /// The oldest uses that other nodes have not been told, at most so many. If nobody takes them, 65,536 wait, and further ones are lost.
+    pub fn take_uses(&self, most: usize) -> Vec<NonceUse> {
+        self.shared
+            .get()
+            .map(|shared| shared.take(most))
+            .unwrap_or_default()
+    }
+
+    /// The number of uses that were lost because too many waited.
+    pub fn lost_uses(&self) -> u64 {
+        self.shared.get().map_or(0, SharedUses::lost)
+    }
+
+    /// Notes a use that another node has accepted.
+    pub fn note_use(&self, used: NonceUse) {
+        let Some(table) = self.table(used.issuer) else {
+            return;
+        };
+        let uses = table.uses();
+        let request = (used.nonce_count, used.last);
+        uses.spend(used.number, uses.count(used.number), request);
+    }
+
+    /// Whether uses are shared with other nodes.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
+    fn issuer(&self) -> u16 {
+        self.shared.get().map_or(0, |shared| shared.issuer)
+    }
+
+    /// The uses of the nonces of a process. `None` if they are not known.
+    fn table(&self, issuer: u16) -> Option<Table<'_>> {
+        match self.shared.get() {
+            Some(shared) if shared.issuer != issuer => {
+                Some(Table::Other(shared.of(issuer, self.uses.slots())?))
+            }
+            _ => Some(Table::Own(&self.uses)),
         }
     }
 
     /// Issues a new nonce for a realm, valid from this source only.
     pub(super) fn issue(&self, realm: &[u8], source: Source, now: Time) -> [u8; NONCE_LENGTH] {
-        let number = self.issued.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff_ffff;
+        let number = self.issued.fetch_add(1, Ordering::Relaxed) & 0xff_ffff_ffff;
         let now = seconds(now);
         let mut since = self.since.load(Ordering::Relaxed);
         if since == 0 {
@@ -122,6 +166,7 @@ impl Nonces {
         self.write(
             Nonce {
                 seconds: now.max(since),
+                issuer: self.issuer(),
                 number,
             },
             realm,
@@ -130,13 +175,14 @@ impl Nonces {
     }
 
     fn write(&self, nonce: Nonce, realm: &[u8], source: Source) -> [u8; NONCE_LENGTH] {
-        let [_, _, number @ ..] = nonce.number.to_be_bytes();
+        let [_, _, _, number @ ..] = nonce.number.to_be_bytes();
         let mac = self.mac(nonce, realm, source);
         let mut bytes = [0; BYTES];
         let parts = nonce
             .seconds
             .to_be_bytes()
             .into_iter()
+            .chain(nonce.issuer.to_be_bytes())
             .chain(number)
             .chain(mac);
         bytes
@@ -156,13 +202,13 @@ impl Nonces {
         }
     }
 
-    fn mac(&self, nonce: Nonce, realm: &[u8], source: Source) -> [u8; 6] {
+    fn mac(&self, nonce: Nonce, realm: &[u8], source: Source) -> [u8; 5] {
         let mut hasher = SipHasher24::new_with_keys(self.secret.0, self.secret.1);
         hasher.write_u32(nonce.seconds);
-        hasher.write_u64(nonce.number);
+        hasher.write_u64(u64::from(nonce.issuer) << 48 | nonce.number);
         hasher.write_u64(source.bits());
         hasher.write(realm);
-        let [_, _, mac @ ..] = hasher.finish().to_be_bytes();
+        let [_, _, _, mac @ ..] = hasher.finish().to_be_bytes();
         mac
     }
 
@@ -174,7 +220,7 @@ impl Nonces {
     /// Whether a nonce is older than this process, which does not know its uses.
     pub(super) fn is_of_another_process(&self, nonce: Nonce) -> bool {
         let since = self.since.load(Ordering::Relaxed);
-        since == 0 || nonce.seconds < since
+        since == 0 || nonce.seconds < since || nonce.issuer != self.issuer()
     }
 
     /// A keyed hash that identifies a request, for [`Nonces::spend`]. Each part has a number that tells its kind.
@@ -187,59 +233,41 @@ impl Nonces {
         hasher.finish()
     }
 
-    /// Looks up the uses of a nonce. Call it early, so that the memory access overlaps with the computation of the digest.
+    /// Looks up the uses of a nonce; `None` if they are forgotten. Call it early, so that the memory access overlaps with the computation of
+    /// the digest.
     pub(super) fn used(&self, nonce: Nonce) -> Option<Used<'_>> {
-        let place = (nonce.number % self.uses.len() as u64) as usize;
-        let uses = self.uses.get(place)?;
-        let count = uses.count.load(Ordering::Acquire);
-        Some(Used { nonce, uses, count })
+        let table = self.table(nonce.issuer)?;
+        let count = table.uses().count(nonce.number);
+        Some(Used {
+            nonce,
+            table,
+            count,
+        })
     }
 
-    fn generation(&self, nonce: Nonce) -> u32 {
-        ((nonce.number / self.uses.len() as u64) as u32)
-            .wrapping_add(1)
-            .max(1)
-    }
-
-    /// Uses a nonce with a nonce-count. The same request is accepted again within the time of retransmissions, because it
-    /// may be answered without a transaction. Any other request needs a higher count than all before, or it is a replay.
+    /// Uses a nonce with a nonce-count, for a request with this fingerprint. Returns whether that is allowed.
     pub(super) fn spend(
         &self,
-        used: Used<'_>,
+        used: &Used<'_>,
         nonce_count: u32,
         fingerprint: u64,
         now: Time,
-    ) -> Use {
-        let Used {
-            nonce,
-            uses,
-            count: mut current,
-        } = used;
-        let generation = self.generation(nonce);
+    ) -> bool {
+        let Nonce { issuer, number, .. } = used.nonce;
         let last = fingerprint << 24 | u64::from(seconds(now) & 0xff_ffff);
-        let wanted = u64::from(generation) << 32 | u64::from(nonce_count);
-        loop {
-            let used_by = (current >> 32) as u32;
-            if used_by == generation && current as u32 >= nonce_count {
-                let again =
-                    current == wanted && is_retransmission(uses.last.load(Ordering::Acquire), last);
-                return if again { Use::Accepted } else { Use::Spent };
-            }
-            if used_by > generation {
-                return Use::Spent;
-            }
-            match uses.count.compare_exchange_weak(
-                current,
-                wanted,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => break,
-                Err(changed) => current = changed,
-            }
+        let result = used
+            .table
+            .uses()
+            .spend(number, used.count, (nonce_count, last));
+        if let (Use::New, Some(shared)) = (result, self.shared.get()) {
+            shared.offer(NonceUse {
+                issuer,
+                number,
+                nonce_count,
+                last,
+            });
         }
-        uses.last.store(last, Ordering::Release);
-        Use::Accepted
+        result != Use::Spent
     }
 }
 
@@ -247,21 +275,23 @@ impl std::fmt::Debug for Nonces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Nonces")
             .field("issued", &self.issued)
-            .field("places", &self.uses.len())
+            .field("places", &self.uses.slots())
             .finish_non_exhaustive()
     }
 }
 
 /// Splits a nonce into its fields and its MAC.
-fn split(text: &[u8]) -> Option<(Nonce, [u8; 6])> {
+fn split(text: &[u8]) -> Option<(Nonce, [u8; 5])> {
     let bytes = decode(text.try_into().ok()?)?.to_be_bytes();
     let (seconds, rest) = bytes.split_first_chunk::<4>()?;
-    let (number, mac) = rest.split_first_chunk::<6>()?;
+    let (issuer, rest) = rest.split_first_chunk::<2>()?;
+    let (number, mac) = rest.split_first_chunk::<5>()?;
     let number = number
         .iter()
         .fold(0, |number, byte| number << 8 | u64::from(*byte));
     let nonce = Nonce {
         seconds: u32::from_be_bytes(*seconds),
+        issuer: u16::from_be_bytes(*issuer),
         number,
     };
     Some((nonce, mac.try_into().ok()?))
@@ -269,12 +299,6 @@ fn split(text: &[u8]) -> Option<(Nonce, [u8; 6])> {
 
 fn seconds(now: Time) -> u32 {
     crate::location::unix_seconds(now)
-}
-
-/// Whether the fingerprints are equal and the time between them is short.
-fn is_retransmission(before: u64, again: u64) -> bool {
-    let age = (again.wrapping_sub(before)) & 0xff_ffff;
-    before >> 24 == again >> 24 && age <= u64::from(RETRANSMISSION_SECONDS)
 }
 
 /// Encodes six bits per character. The last character has two bits and four zeros.
@@ -333,8 +357,8 @@ mod tests {
             .unwrap()
     }
 
-    fn spend(nonces: &Nonces, nonce: Nonce, count: u32, request: u64, now: u64) -> Use {
-        nonces.spend(nonces.used(nonce).unwrap(), count, request, at(now))
+    fn spend(nonces: &Nonces, nonce: Nonce, count: u32, request: u64, now: u64) -> bool {
+        nonces.spend(&nonces.used(nonce).unwrap(), count, request, at(now))
     }
 
     #[test]
@@ -425,19 +449,19 @@ mod tests {
         let nonces = Nonces::new((1, 2), 8);
         let nonce = issued(&nonces, 1_000);
         for (count, request, now, expected) in [
-            (1, 10, 1_000, Use::Accepted),
-            (1, 10, 1_032, Use::Accepted),
-            (1, 10, 1_033, Use::Spent),
-            (1, 11, 1_000, Use::Spent),
-            (5, 12, 1_001, Use::Accepted),
-            (4, 13, 1_001, Use::Spent),
-            (1, 10, 1_001, Use::Spent),
-            (5, 12, 1_001, Use::Accepted),
-            (6, 12, 1_001, Use::Accepted),
-            (5, 12, 1_001, Use::Spent),
-            (u32::MAX, 14, 1_001, Use::Accepted),
-            (u32::MAX, 14, 1_001, Use::Accepted),
-            (u32::MAX, 15, 1_001, Use::Spent),
+            (1, 10, 1_000, true),
+            (1, 10, 1_032, true),
+            (1, 10, 1_033, false),
+            (1, 11, 1_000, false),
+            (5, 12, 1_001, true),
+            (4, 13, 1_001, false),
+            (1, 10, 1_001, false),
+            (5, 12, 1_001, true),
+            (6, 12, 1_001, true),
+            (5, 12, 1_001, false),
+            (u32::MAX, 14, 1_001, true),
+            (u32::MAX, 14, 1_001, true),
+            (u32::MAX, 15, 1_001, false),
         ] {
             assert_eq!(
                 spend(&nonces, nonce, count, request, now),
@@ -451,20 +475,19 @@ mod tests {
     fn a_newer_nonce_takes_the_place_of_an_older_one_and_never_gives_it_back() {
         let nonces = Nonces::new((1, 2), 4);
         let old = issued(&nonces, 1_000);
-        assert_eq!(spend(&nonces, old, 1, 1, 1_000), Use::Accepted);
+        assert!(spend(&nonces, old, 1, 1, 1_000));
         for _ in 0..3 {
             issued(&nonces, 1_000);
         }
-        assert_eq!(
+        assert!(
             spend(&nonces, old, 2, 2, 1_000),
-            Use::Accepted,
             "issued alone takes no place"
         );
         let new = issued(&nonces, 1_000);
-        assert_eq!(spend(&nonces, new, 1, 3, 1_000), Use::Accepted);
-        assert_eq!(spend(&nonces, old, 3, 4, 1_000), Use::Spent);
-        assert_eq!(spend(&nonces, old, 2, 2, 1_000), Use::Spent);
-        assert_eq!(spend(&nonces, new, 2, 5, 1_000), Use::Accepted);
+        assert!(spend(&nonces, new, 1, 3, 1_000));
+        assert!(!spend(&nonces, old, 3, 4, 1_000));
+        assert!(!spend(&nonces, old, 2, 2, 1_000));
+        assert!(spend(&nonces, new, 2, 5, 1_000));
     }
 
     #[test]
@@ -479,7 +502,7 @@ mod tests {
                     let request = u64::from(count) * 2 + request;
                     let (nonces, accepted) = (&nonces, &accepted);
                     scope.spawn(move || {
-                        if spend(nonces, nonce, count, request, 1_000) == Use::Accepted {
+                        if spend(nonces, nonce, count, request, 1_000) {
                             accepted.fetch_add(1, Ordering::Relaxed);
                         }
                     });
@@ -496,5 +519,75 @@ mod tests {
         assert_eq!(of(&[(1, b"ab"), (2, b"c")]), of(&[(1, b"ab"), (2, b"c")]));
         assert_ne!(of(&[(1, b"ab"), (2, b"c")]), of(&[(1, b"a"), (2, b"bc")]));
         assert_ne!(of(&[(1, b"ab")]), of(&[(2, b"ab")]));
+    }
+
+    /// Two nodes of a fleet, and a nonce of the first one.
+    fn fleet() -> ([Nonces; 2], Nonce) {
+        let nodes = [1, 2].map(|issuer| {
+            let nonces = Nonces::new((1, 2), 8);
+            nonces.join(issuer);
+            nonces
+        });
+        let nonce = issued(&nodes[0], 1_000);
+        (nodes, nonce)
+    }
+
+    fn tell(from: &Nonces, to: &Nonces) -> usize {
+        let uses = from.take_uses(100);
+        for used in &uses {
+            let mut bytes = Vec::new();
+            used.write(&mut bytes);
+            assert_eq!(bytes.len(), NonceUse::LENGTH);
+            to.note_use(NonceUse::read(&bytes).expect("a use"));
+        }
+        uses.len()
+    }
+
+    #[test]
+    fn a_use_at_one_node_of_a_fleet_counts_at_the_other() {
+        let ([first, second], nonce) = fleet();
+        assert!(first.is_shared() && second.is_of_another_process(nonce));
+        assert!(spend(&first, nonce, 1, 10, 1_000));
+        assert_eq!(tell(&first, &second), 1);
+        assert!(!spend(&second, nonce, 1, 11, 1_001), "a replay");
+        assert!(spend(&second, nonce, 1, 10, 1_001), "a retransmission");
+        assert!(spend(&second, nonce, 2, 12, 1_001));
+        assert_eq!(tell(&second, &first), 1, "a retransmission is no use");
+        assert!(
+            !spend(&first, nonce, 2, 13, 1_002),
+            "a replay at the issuer"
+        );
+        assert!(spend(&first, nonce, 3, 14, 1_002));
+    }
+
+    #[test]
+    fn nonces_of_two_nodes_with_one_number_have_uses_of_their_own() {
+        let ([first, second], nonce) = fleet();
+        let other = issued(&second, 1_000);
+        assert_eq!(nonce.number, other.number);
+        assert!(spend(&second, nonce, 1, 10, 1_000));
+        assert!(spend(&second, other, 1, 11, 1_000));
+        assert_eq!(tell(&second, &first), 2);
+        assert!(!spend(&first, nonce, 1, 12, 1_000));
+        assert!(!spend(&first, other, 1, 12, 1_000));
+    }
+
+    #[test]
+    fn the_table_of_a_process_ends_when_a_later_one_takes_its_place() {
+        let ([first, _], nonce) = fleet();
+        let of = |issuer| Nonce { issuer, ..nonce };
+        assert!(first.used(of(2)).is_some());
+        assert!(first.used(of(2 + 256)).is_some());
+        assert!(first.used(of(2)).is_none());
+    }
+
+    #[test]
+    fn uses_that_nobody_takes_are_bounded() {
+        let ([first, _], nonce) = fleet();
+        for count in 1..=65_540 {
+            assert!(spend(&first, nonce, count, 1, 1_000));
+        }
+        assert_eq!(first.lost_uses(), 4);
+        assert_eq!(first.take_uses(100_000).len(), 65_536);
     }
 }

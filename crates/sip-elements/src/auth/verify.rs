@@ -13,7 +13,7 @@
 //! A nonce that is too old or not for this source gets `stale=true` before anything is looked up. RFC 7616 section 3.3
 //! only requires that the nonce is invalid. So a phone with a new address retries without asking its user.
 
-use super::nonce::{Nonces, Unknown, Use, Used};
+use super::nonce::{Nonces, Unknown, Used};
 use super::{Cached, Challenger, StoredCredentials};
 use crate::bans::{Notice, Offence, Strike};
 use crate::{Settings, View};
@@ -152,9 +152,10 @@ pub fn verify(
     if !is_himself {
         return Verdict::Forbidden("Credentials of another user");
     }
-    match claim.spend(request, used, &shared.nonces, now) {
-        Use::Accepted => Verdict::Accepted,
-        Use::Spent => Verdict::Challenge { stale: true },
+    if claim.spend(request, &used, &shared.nonces, now) {
+        Verdict::Accepted
+    } else {
+        Verdict::Challenge { stale: true }
     }
 }
 
@@ -173,11 +174,13 @@ fn current_nonce<'v>(
     };
     // A node that takes over must accept what another one has issued: a new challenge in the middle of a call set-up would begin a second
     // transaction, beside the one that the callee has.
-    let is_foreign = settings.fleet.is_none() && nonces.is_of_another_process(nonce);
+    let is_alone = settings.fleet.is_none() && !nonces.is_shared();
+    let is_foreign = is_alone && nonces.is_of_another_process(nonce);
+    let stale = Verdict::Challenge { stale: true };
     if is_foreign || Nonces::is_expired(nonce, settings.nonce_lifetime.as_secs(), view.now) {
-        return Err(Verdict::Challenge { stale: true });
+        return Err(stale);
     }
-    nonces.used(nonce).ok_or(CHALLENGE)
+    nonces.used(nonce).ok_or(stale)
 }
 
 /// Credentials for our realm that can be checked.
@@ -283,7 +286,7 @@ impl<'a> Claim<'a> {
 
     /// Uses the nonce. The digest covers only method and URI. So the fingerprint covers everything else that an
     /// eavesdropper could change with profit: a changed request must not pass as a retransmission.
-    fn spend(&self, request: &Message<'_>, used: Used<'_>, nonces: &Nonces, now: Time) -> Use {
+    fn spend(&self, request: &Message<'_>, used: &Used<'_>, nonces: &Nonces, now: Time) -> bool {
         let is_covered = |name| {
             use HeaderName::{CSeq, CallId, Contact, Expires, Path, Route, Via};
             matches!(name, Via | CallId | CSeq | Contact | Expires | Path | Route)

@@ -60,6 +60,10 @@ pub struct FleetCounters {
     pub deleted: Counter,
     /// How long changes took to come back from the store.
     pub round_trip: RoundTrip,
+    /// Uses of nonces that other nodes have told.
+    pub nonce_uses: Counter,
+    /// Failures of the exchange of these uses.
+    pub nonce_errors: Counter,
     connected: AtomicBool,
     waiting: AtomicUsize,
     waiting_bytes: AtomicUsize,

@@ -1,4 +1,5 @@
-//! What the nodes of a fleet share through Redis or Valkey: bindings (`location.store`), described here, and [`dialogs`].
+//! What the nodes of a fleet share through Redis or Valkey: bindings (`location.store`), described here, [`dialogs`], and the uses of
+//! [`nonces`].
 //!
 //! Every node has all bindings in memory and reads calls from there. [`FleetLocations`] gives the changes of this node versions, and takes
 //! over those of others. It does no input or output. The [`Link`] moves records between it and the store.
@@ -18,6 +19,7 @@ mod layout;
 mod ledger;
 mod link;
 mod locations;
+mod nonces;
 mod outbox;
 mod received;
 mod session;
@@ -32,4 +34,5 @@ pub(crate) use dialogs::{
 pub use dialogs::{FleetDialogCounters, Origin, Search};
 pub(crate) use link::{Link, LinkOptions};
 pub(crate) use locations::{FleetLocations, FleetOptions};
+pub(crate) use nonces::{NonceLink, NonceLinkOptions};
 pub(crate) use stamping::stamp_until;

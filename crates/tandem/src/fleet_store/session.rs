@@ -374,7 +374,7 @@ pub(super) fn byte_strings(values: Vec<Value>) -> anyhow::Result<Vec<Vec<u8>>> {
     values.into_iter().map(bytes).collect()
 }
 
-fn number(value: Value) -> anyhow::Result<u64> {
+pub(super) fn number(value: Value) -> anyhow::Result<u64> {
     match value {
         Value::Int(number) => Ok(u64::try_from(number)?),
         other => bail!(unexpected("a number", Some(&other))),

@@ -31,8 +31,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 pub struct Saver {
     finish: oneshot::Sender<()>,
     task: JoinHandle<bool>,
-    /// Moves the bindings of a fleet.
-    link: Option<JoinHandle<()>>,
+    /// Move the bindings and the uses of nonces of a fleet.
+    links: Vec<JoinHandle<()>>,
 }
 
 impl Saver {
@@ -47,14 +47,14 @@ impl Saver {
             return Self {
                 finish,
                 task: tokio::spawn(run(control, running, finished)),
-                link: None,
+                links: Vec::new(),
             };
         };
         let exchanging = shared.start(control, running, finished);
         Self {
             finish,
             task: exchanging.stamping,
-            link: Some(exchanging.link),
+            links: exchanging.links.into(),
         }
     }
 
@@ -63,14 +63,12 @@ impl Saver {
         let Self {
             finish,
             mut task,
-            link,
+            links,
         } = self;
         let _ = finish.send(());
         // A save in progress may itself wait for the database.
         let saved = timeout(patience, &mut task).await;
-        if let Some(link) = link {
-            link.abort();
-        }
+        links.iter().for_each(JoinHandle::abort);
         let Ok(saved) = saved else {
             task.abort();
             error!("could not save the last binding changes in time");

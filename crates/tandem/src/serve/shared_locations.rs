@@ -1,10 +1,13 @@
-//! The bindings that the nodes of a fleet share (`location.store`): joins the exchange before the server is ready, and leaves it at the end.
+//! The bindings that the nodes of a fleet share (`location.store`), and the uses of nonces: joins the exchange before the server is ready, and
+//! leaves it at the end.
 use super::bindings::ListenerNames;
 use super::saver::tell_workers;
 use crate::config::{self, Durability, RedisUrl};
 use crate::control::{Control, Running, service_manager};
-use crate::fleet_store::{FleetLocations, FleetOptions, Link, LinkOptions, stamp_until};
-use anyhow::anyhow;
+use crate::fleet_store::{
+    FleetLocations, FleetOptions, Link, LinkOptions, NonceLink, NonceLinkOptions, stamp_until,
+};
+use anyhow::{Context as _, anyhow};
 use sip_elements::Shared;
 use sip_transport::Listener;
 use std::sync::Arc;
@@ -25,6 +28,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 pub(super) struct SharedLocations {
     fleet: Arc<FleetLocations>,
     link: Link,
+    nonces: NonceLink,
     /// Bindings that were loaded.
     pub(super) restored: u64,
 }
@@ -65,9 +69,16 @@ pub(super) async fn join(
     };
     let mut link = Link::new(Arc::clone(&fleet), options);
     let (mut pause, longest) = PAUSES;
-    let restored = loop {
-        match link.load().await {
-            Ok(restored) => break restored,
+    let (restored, nonces) = loop {
+        let loaded = link.load().await;
+        let joined = match loaded {
+            Ok(restored) => join_nonces(control, shared, url)
+                .await
+                .map(|it| (restored, it)),
+            Err(problem) => Err(problem),
+        };
+        match joined {
+            Ok(joined) => break joined,
             Err(problem) => {
                 let problem = format!("{problem:#}");
                 error!("waiting for the bindings of the fleet: {problem}");
@@ -85,8 +96,26 @@ pub(super) async fn join(
     Ok(Some(SharedLocations {
         fleet,
         link,
+        nonces,
         restored,
     }))
+}
+
+async fn join_nonces(
+    control: &Control,
+    shared: &Arc<Shared>,
+    url: &RedisUrl,
+) -> anyhow::Result<NonceLink> {
+    let configuration = control.configuration.load();
+    NonceLink::join(NonceLinkOptions {
+        server: url.server().clone(),
+        prefix: configuration.fleet.prefix.0.as_str().to_owned(),
+        shared: Arc::clone(shared),
+        lifetime: configuration.auth.nonce_lifetime,
+        counters: Arc::clone(&control.fleet),
+    })
+    .await
+    .with_context(|| format!("location.store {}", RedisUrl::shown(url).as_str()))
 }
 
 fn shared_room(control: &Control) -> usize {
@@ -105,7 +134,7 @@ fn random_text() -> anyhow::Result<String> {
 pub(super) struct Exchanging {
     /// Ends when all changes are in the store, after `finish`.
     pub(super) stamping: JoinHandle<bool>,
-    pub(super) link: JoinHandle<()>,
+    pub(super) links: [JoinHandle<()>; 2],
 }
 
 impl SharedLocations {
@@ -116,7 +145,12 @@ impl SharedLocations {
         running: Arc<Running>,
         finished: oneshot::Receiver<()>,
     ) -> Exchanging {
-        let Self { fleet, link, .. } = self;
+        let Self {
+            fleet,
+            link,
+            nonces,
+            ..
+        } = self;
         fleet.report_to({
             let (control, running) = (Arc::clone(&control), running);
             move |save, room| {
@@ -131,7 +165,7 @@ impl SharedLocations {
         };
         Exchanging {
             stamping: tokio::spawn(stamping),
-            link: tokio::spawn(link.run()),
+            links: [tokio::spawn(link.run()), tokio::spawn(nonces.run())],
         }
     }
 }

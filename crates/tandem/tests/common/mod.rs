@@ -342,7 +342,7 @@ impl Phone {
         let nonce = md5
             .and_then(|line| line.split("nonce=\"").nth(1)?.split('"').next())
             .expect("an MD5 challenge");
-        let authorization = self.authorization(password, nonce);
+        let authorization = self.authorization(password, nonce, 1);
         let to = format!("sip:{}@tandem.localhost", self.name);
         self.send(
             (2, "REGISTER"),
@@ -354,20 +354,22 @@ impl Phone {
         self.final_response("REGISTER").0
     }
 
-    fn authorization(&self, password: &str, nonce: &str) -> String {
+    /// The line with the credentials of a REGISTER, with this nonce-count.
+    pub fn authorization(&self, password: &str, nonce: &str, count: u32) -> String {
         use sip_message::digest::{DigestInput, ha1_md5, response_md5};
         let (name, uri) = (self.name, "sip:tandem.localhost");
+        let count = format!("{count:08x}");
         let input = DigestInput {
             method: b"REGISTER",
             uri: uri.as_bytes(),
             nonce: nonce.as_bytes(),
-            qop_auth: Some((b"00000001", b"0a4f113b")),
+            qop_auth: Some((count.as_bytes(), b"0a4f113b")),
         };
         let ha1 = ha1_md5(name.as_bytes(), b"tandem.localhost", password.as_bytes());
         let response = String::from_utf8(response_md5(&ha1, &input).to_vec()).expect("hex");
         format!(
             "Authorization: Digest username=\"{name}\", realm=\"tandem.localhost\", nonce=\"{nonce}\", uri=\"{uri}\", \
-             response=\"{response}\", algorithm=MD5, qop=auth, nc=00000001, cnonce=\"0a4f113b\"\r\n"
+             response=\"{response}\", algorithm=MD5, qop=auth, nc={count}, cnonce=\"0a4f113b\"\r\n"
         )
     }
 }

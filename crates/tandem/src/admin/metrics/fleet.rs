@@ -57,6 +57,17 @@ const METRICS: &[ProcessMetric] = &[
     )
     .details("Other nodes get it at the same time. It does not include `location.save_interval`"),
     ProcessMetric::counter(
+        "tandem_fleet_nonce_uses_total",
+        "Uses of nonces at other nodes that this node has heard of",
+        |control| control.fleet.nonce_uses.get(),
+    ),
+    ProcessMetric::counter(
+        "tandem_fleet_nonce_errors_total",
+        "Failures of the exchange of these uses",
+        |control| control.fleet.nonce_errors.get(),
+    )
+    .details("While it fails, a replay at another node is not noticed"),
+    ProcessMetric::counter(
         "tandem_fleet_comparisons_total",
         "Comparisons of all bindings with the store",
         |control| control.fleet.resynchronisations.get(),

@@ -2,7 +2,6 @@
 
 mod merge;
 mod nodes;
-mod size;
 mod store;
 mod trouble;
 mod two_nodes;
