@@ -7,8 +7,8 @@ use super::outbox::{Outgoing, Taken};
 use super::received::is_in_shard;
 use super::session::{Change, Position, Session};
 use crate::calls::log::printable;
+use crate::redis_connection::RedisServer;
 use anyhow::anyhow;
-use redis::ConnectionInfo;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -31,7 +31,7 @@ const SMALLEST_SAMPLE: usize = 200;
 #[derive(Debug)]
 pub(crate) struct LinkOptions {
     /// The store.
-    pub(crate) server: ConnectionInfo,
+    pub(crate) server: RedisServer,
     /// Its URL without the password, for the log.
     pub(crate) shown: String,
     /// The beginning of all keys.

@@ -9,9 +9,9 @@
 
 use super::counters::FleetCounters;
 use super::session::{byte_strings, list, number, pipeline, string};
-use crate::redis_connection::{Bounds, Connection};
+use crate::redis_connection::{Bounds, Connection, RedisServer};
 use anyhow::Context as _;
-use redis::{ConnectionInfo, Pipeline, Value};
+use redis::{Pipeline, Value};
 use sip_elements::Shared;
 use sip_elements::auth::NonceUse;
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ const RAISE: &str = "if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARG
 /// What [`NonceLink::join`] needs.
 pub(crate) struct NonceLinkOptions {
     /// The store.
-    pub(crate) server: ConnectionInfo,
+    pub(crate) server: RedisServer,
     /// The beginning of all keys.
     pub(crate) prefix: String,
     /// Has the nonces.
@@ -50,7 +50,7 @@ pub(crate) struct NonceLinkOptions {
 
 /// The exchange of a process.
 pub(crate) struct NonceLink {
-    server: ConnectionInfo,
+    server: RedisServer,
     counters: Arc<FleetCounters>,
     /// The key of the number of processes, and which of them this one is.
     joined: (String, u64),

@@ -3,9 +3,9 @@
 
 use super::layout::{Layout, SHARDS, shard};
 use super::outbox::Outgoing;
-use crate::redis_connection::{Bounds, Connection};
+use crate::redis_connection::{Bounds, Connection, RedisServer};
 use anyhow::{Context as _, anyhow, bail};
-use redis::{ConnectionInfo, Pipeline, RedisResult, Value};
+use redis::{Pipeline, RedisResult, Value};
 use std::collections::HashMap;
 use std::time::Duration;
 use tandem_store::fleet::Version;
@@ -74,7 +74,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) async fn open(server: &ConnectionInfo, layout: &Layout) -> anyhow::Result<Self> {
+    pub(super) async fn open(server: &RedisServer, layout: &Layout) -> anyhow::Result<Self> {
         let mut session = Self {
             connection: Connection::open(server).await?,
             layout: layout.clone(),

@@ -1,6 +1,9 @@
 //! A connection to Redis or Valkey, with limits on how long the server may take and how much it may send.
 
 mod metered;
+mod server;
+
+pub use server::RedisServer;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use futures_util::FutureExt as _;
@@ -56,10 +59,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and sends the password if there is one.
-    pub(crate) async fn open(server: &ConnectionInfo) -> anyhow::Result<Self> {
-        let opened = timeout(PATIENCE, Self::connect(server)).await;
-        opened.context("it does not answer")?
+    /// Finds the server, connects, and sends the password if there is one.
+    pub(crate) async fn open(server: &RedisServer) -> anyhow::Result<Self> {
+        let opened = timeout(PATIENCE, async {
+            let mut connection = Self::connect(&server.find().await?).await?;
+            if server.is_watched() {
+                server::check_role(&mut connection).await?;
+            }
+            anyhow::Ok(connection)
+        });
+        opened.await.context("it does not answer")?
     }
 
     async fn connect(server: &ConnectionInfo) -> anyhow::Result<Self> {

@@ -7,9 +7,9 @@ use crate::calls::log::printable;
 use crate::calls::queue::Receiver;
 use crate::config::RedisUrl;
 use crate::control::Control;
-use crate::redis_connection::Connection;
+use crate::redis_connection::{Connection, RedisServer};
 use anyhow::bail;
-use redis::{ConnectionInfo, Pipeline};
+use redis::Pipeline;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -26,7 +26,7 @@ const LONGEST_ERROR: usize = 200;
 /// The task that publishes.
 pub(super) struct Publisher {
     control: Arc<Control>,
-    server: ConnectionInfo,
+    server: RedisServer,
     /// The URL, without the password.
     to: String,
     channel: String,

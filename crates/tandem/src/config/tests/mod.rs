@@ -214,25 +214,25 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[events]\npublish = \"127.0.0.1:6379\"",
         &[
-            "2:11: `events.publish = \"127.0.0.1:6379\"`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\"",
+            "2:11: `events.publish = \"127.0.0.1:6379\"`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\"",
         ],
     ),
     (
         "[events]\npublish = \"http://:secret@cache:6379\"",
         &[
-            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\"",
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\"",
         ],
     ),
     (
         "[events]\npublish = \"redis://:sec?ret@cache\"",
         &[
-            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (it has no parameters; write ? and # in a password as %3F and %23)",
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\" (it has no parameters; write ? and # in a password as %3F and %23)",
         ],
     ),
     (
         "[events]\npublish = \"redis+unix:///run/r.sock?password=secret\"",
         &[
-            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (its parameters are db, user and pass)",
+            "2:11: `events.publish`: must be the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\" (its parameters are db, user and pass)",
         ],
     ),
     (
@@ -250,7 +250,7 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[location]\nstore = \"valkey://localhost\"",
         &[
-            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\", or the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\" (write redis:// for a Valkey server, too)",
+            "2:9: `location.store = \"valkey://localhost\"`: must be \"memory\", or the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\" (write redis:// for a Valkey server, too)",
         ],
     ),
     (

@@ -1,6 +1,6 @@
 //! The value type for a Redis or Valkey server: its URL, which may contain a password.
 use super::{Setting, Wrong, quoted, text};
-use redis::{ConnectionInfo, IntoConnectionInfo as _};
+use crate::redis_connection::RedisServer;
 use toml::de::DeValue;
 
 /// The parameters that a URL of a Unix socket may have. Others have none.
@@ -10,7 +10,7 @@ const PARAMETERS: [&str; 3] = ["db", "user", "pass"];
 #[derive(Clone, Debug)]
 pub struct RedisUrl {
     text: String,
-    server: ConnectionInfo,
+    server: RedisServer,
 }
 
 impl RedisUrl {
@@ -32,18 +32,20 @@ impl RedisUrl {
                 "it has no parameters; write ? and # in a password as %3F and %23",
             ));
         }
-        match text.into_connection_info() {
-            Ok(server) => Ok(Self {
+        match RedisServer::parse(text) {
+            Some(server) => Ok(Self {
                 text: text.to_owned(),
                 server,
             }),
-            // The error may repeat parts of the URL.
-            Err(_) => Err(Wrong::default()),
+            None if scheme.ends_with("+sentinel") => Err(Wrong::hint(
+                "the URL of sentinels is redis+sentinel://[USER:PASSWORD@]HOST[:PORT],…/PRIMARY[/DB]",
+            )),
+            None => Err(Wrong::default()),
         }
     }
 
     /// Where the server is, and how to authenticate there.
-    pub const fn server(&self) -> &ConnectionInfo {
+    pub const fn server(&self) -> &RedisServer {
         &self.server
     }
 
@@ -72,7 +74,7 @@ impl Eq for RedisUrl {}
 
 impl Setting for RedisUrl {
     fn expected() -> String {
-        "the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\" or \"redis+unix:///run/redis/redis.sock\"".to_owned()
+        "the URL of a Redis or Valkey server, such as \"redis://127.0.0.1:6379/0\", \"redis+unix:///run/redis/redis.sock\" or \"redis+sentinel://s-1,s-2,s-3/primary\"".to_owned()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, Wrong> {

@@ -5,7 +5,7 @@ use super::counters::{Origin, Search};
 use super::intake::{DialogOutlet, Intake, IntakeOptions, seconds};
 use super::session::{Beat, NEWS, Session};
 use crate::calls::log::printable;
-use redis::ConnectionInfo;
+use crate::redis_connection::RedisServer;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tracing::{error, info};
@@ -26,7 +26,7 @@ const LONGEST_ERROR: usize = 200;
 /// The store, and what this node does there.
 pub(crate) struct DialogLinkOptions {
     /// The store.
-    pub(crate) server: ConnectionInfo,
+    pub(crate) server: RedisServer,
     /// Its URL without the password, for the log.
     pub(crate) shown: String,
     /// The beginning of all keys.

@@ -11,9 +11,9 @@
 use super::super::session::{LARGE, PATIENCE, byte_strings, list, pipeline, string};
 use super::ledger::{KEPT, Write};
 use super::record::StoredDialog;
-use crate::redis_connection::{Bounds, Connection};
+use crate::redis_connection::{Bounds, Connection, RedisServer};
 use anyhow::bail;
-use redis::{Cmd, ConnectionInfo, Pipeline, RedisResult, Value, cmd};
+use redis::{Cmd, Pipeline, RedisResult, Value, cmd};
 use std::time::Duration;
 
 /// Dialogs of one script call, which keeps the store from doing anything else.
@@ -53,7 +53,7 @@ struct Scripts {
 
 impl Session {
     pub(super) async fn open(
-        server: &ConnectionInfo,
+        server: &RedisServer,
         prefix: &str,
         instance: &str,
     ) -> anyhow::Result<Self> {

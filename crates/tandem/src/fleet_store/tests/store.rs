@@ -1,6 +1,6 @@
 //! A Redis server for tests (`redis-server`, which `scripts/setup test` installs).
-use crate::redis_connection::{Bounds, Connection};
-use redis::{ConnectionInfo, IntoConnectionInfo as _, Pipeline, Value};
+use crate::redis_connection::{Bounds, Connection, RedisServer};
+use redis::{Pipeline, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,10 +39,10 @@ impl Store {
         kill_process(Pid::from_raw(id).expect("a process"), signal).expect("it runs");
     }
 
-    pub(super) fn server(&self) -> ConnectionInfo {
+    pub(super) fn server(&self) -> RedisServer {
         let path = self.directory.path().join("redis.sock");
         let url = format!("redis+unix://{}", path.display());
-        url.as_str().into_connection_info().expect("a URL")
+        RedisServer::parse(&url).expect("a URL")
     }
 
     /// Sends one command.
