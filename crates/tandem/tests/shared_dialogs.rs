@@ -273,9 +273,9 @@ fn a_call_that_another_node_keeps_does_not_end_at_the_node_that_hung() {
         };
         let call = blocking(its_time_is_over).await;
         node.signal(Signal::CONT);
+        // Either its timer fires first, and the store refuses the end of the call, or it learns first that another node has the call.
         node.until(CONFIRMED, 0).await;
-        node.until("tandem_fleet_dialogs_withheld_records_total", 1)
-            .await;
+        node.until("tandem_dialogs_unsaved", 0).await;
         assert_eq!(metric(&other, CONFIRMED).await, 1, "the call goes on");
         hang_up(call).await;
         until_recorded(&place, &["caller"]).await;
