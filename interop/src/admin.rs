@@ -1,15 +1,16 @@
 //! The admin interface of a process under test: health, metrics and JSON-RPC.
 
+use crate::host::Host;
 use crate::server::Server;
 use serde_json::Value;
 use std::io::{Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 impl Server {
     /// Sends a GET request. Returns status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
-        get(self.admin_address(), path)
+        get(self.host(), self.admin_address(), path)
     }
 
     /// Calls a JSON-RPC method. Panics with the error if it fails.
@@ -21,7 +22,8 @@ impl Server {
             "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let (_, answer) = exchange(self.admin_address(), &request).expect("the admin API answers");
+        let (_, answer) =
+            exchange(self.host(), self.admin_address(), &request).expect("the admin API answers");
         let answer: Value =
             serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
         assert!(answer.get("error").is_none(), "{method}: {answer}");
@@ -45,9 +47,9 @@ impl Server {
 }
 
 /// Sends a GET request. Returns status and body.
-pub(crate) fn get(admin: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(host: &Host, admin: SocketAddr, path: &str) -> (u16, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    exchange(admin, &request).unwrap_or_default()
+    exchange(host, admin, &request).unwrap_or_default()
 }
 
 /// The sum of a metric over all its series on a page whose labels contain `label`.
@@ -62,8 +64,8 @@ pub(crate) fn sum(page: &str, name: &str, label: &str) -> f64 {
     values.sum()
 }
 
-fn exchange(admin: SocketAddr, request: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(admin).ok()?;
+fn exchange(host: &Host, admin: SocketAddr, request: &str) -> Option<(u16, String)> {
+    let mut stream = host.connect(admin).ok()?;
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .ok()?;

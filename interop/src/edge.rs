@@ -2,6 +2,7 @@
 
 use crate::admin;
 use crate::fleet_controller::FleetController;
+use crate::host::Host;
 use crate::process::{Child, PATIENCE, eventually, free_port};
 use crate::server::Server;
 use serde_json::Value;
@@ -9,7 +10,6 @@ use sip_transport::Protocol;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// The secret of all fleets in tests.
@@ -19,6 +19,7 @@ pub const FLEET_SECRET: &str = "0123456789abcdef0123456789abcdef\n";
 #[derive(Debug)]
 pub struct Edge {
     child: Option<Child>,
+    host: Host,
     folder: TempDir,
     /// For UDP and TCP. TLS uses the next port.
     address: SocketAddr,
@@ -31,33 +32,36 @@ pub struct Edge {
 impl Edge {
     /// Starts an edge in front of these nodes, and waits until one of them answers.
     pub fn start(nodes: &[(&str, SocketAddr)]) -> Self {
-        Self::launch(nodes, None, &Server::binary())
+        Self::launch(nodes, None, &Server::binary(), &Host::default())
     }
 
     /// Starts an edge that gets its nodes from a controller. Until the controller answers, it has these.
     pub fn following(controller: &FleetController, nodes: &[(&str, SocketAddr)]) -> Self {
-        Self::following_with(&Server::binary(), controller, nodes)
+        Self::following_with(&Server::binary(), &Host::default(), controller, nodes)
     }
 
-    /// Like [`Edge::following`], with this program.
+    /// Like [`Edge::following`], with this program, on this machine.
     pub fn following_with(
         program: &Path,
+        host: &Host,
         controller: &FleetController,
         nodes: &[(&str, SocketAddr)],
     ) -> Self {
-        Self::launch(nodes, Some(controller), program)
+        Self::launch(nodes, Some(controller), program, host)
     }
 
     fn launch(
         nodes: &[(&str, SocketAddr)],
         controller: Option<&FleetController>,
         program: &Path,
+        host: &Host,
     ) -> Self {
         let mut edge = Self {
             child: None,
+            host: host.clone(),
             folder: TempDir::new().expect("temporary folder"),
-            address: (Ipv4Addr::LOCALHOST, free_port()).into(),
-            web: (Ipv4Addr::LOCALHOST, free_port()).into(),
+            address: (host.address(), free_port()).into(),
+            web: (host.address(), free_port()).into(),
             admin_port: free_port(),
             program: program.to_owned(),
         };
@@ -108,7 +112,7 @@ impl Edge {
 
     /// Starts it (again) and waits until a node answers.
     pub fn restart(&mut self) {
-        let mut command = Command::new(&self.program);
+        let mut command = self.host.command(&self.program);
         command.arg("balance").arg("--config");
         command.arg(self.path("edge.toml"));
         // End the old one first, because it holds the port.
@@ -120,7 +124,8 @@ impl Edge {
 
     /// Makes a new certificate, which the edge reads with the next [`Edge::reload`].
     pub fn renew_certificate(&self) {
-        Server::make_certificate(self.folder.path(), &["example.org", "127.0.0.1"]);
+        let address = self.address.ip().to_string();
+        Server::make_certificate(self.folder.path(), &["example.org", "127.0.0.1", &address]);
     }
 
     /// The file of its certificate.
@@ -191,7 +196,8 @@ impl Edge {
 
     /// Sends a GET request to its admin interface. Returns status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
-        admin::get((Ipv4Addr::LOCALHOST, self.admin_port).into(), path)
+        let admin = (Ipv4Addr::LOCALHOST, self.admin_port).into();
+        admin::get(&self.host, admin, path)
     }
 
     /// The sum of a counter over all its series whose labels contain `label`.

@@ -1,8 +1,9 @@
 //! The controller of a fleet: the real binary. Operators, that is tests, add its nodes.
 
+use crate::host::Host;
 use crate::process::{Child, free_port, run, wait_until};
 use crate::server::Server;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -14,6 +15,7 @@ const TOKEN: &str = "0123456789abcdef";
 #[derive(Debug)]
 pub struct FleetController {
     child: Option<Child>,
+    host: Host,
     folder: TempDir,
     address: SocketAddr,
     program: PathBuf,
@@ -22,15 +24,16 @@ pub struct FleetController {
 impl FleetController {
     /// Starts a controller that knows no nodes.
     pub fn start() -> Self {
-        Self::start_with(&Server::binary())
+        Self::start_with(&Server::binary(), &Host::default())
     }
 
-    /// Like [`FleetController::start`], with this program.
-    pub fn start_with(program: &Path) -> Self {
+    /// Like [`FleetController::start`], with this program, on this machine.
+    pub fn start_with(program: &Path, host: &Host) -> Self {
         let mut controller = Self {
             child: None,
+            host: host.clone(),
             folder: TempDir::new().expect("temporary folder"),
-            address: (Ipv4Addr::LOCALHOST, free_port()).into(),
+            address: (host.address(), free_port()).into(),
             program: program.to_owned(),
         };
         let path = |name: &str| controller.path(name).display().to_string();
@@ -48,7 +51,7 @@ impl FleetController {
 
     /// Starts it (again) and waits until it answers.
     pub fn restart(&mut self) {
-        let mut command = Command::new(&self.program);
+        let mut command = self.host.command(&self.program);
         command.args(["control", "--config"]);
         command.arg(self.path("control.toml"));
         // End the old one first, because it holds the port.

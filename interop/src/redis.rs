@@ -1,5 +1,6 @@
 //! Redis from Debian, with a password, and subscribers by its own client.
 
+use crate::host::Host;
 use crate::process::{Child, free_port, run, wait_until};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +10,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Redis {
     child: Child,
+    host: Host,
     folder: TempDir,
     port: u16,
     /// The certificate, with which it also listens for TLS, on the next port.
@@ -21,19 +23,25 @@ impl Redis {
 
     /// Starts it and waits until it answers.
     pub fn start() -> Self {
-        Self::launch_first(None)
+        Self::start_on(&Host::default())
     }
 
     /// Starts it with the certificate and key of a folder.
     pub fn start_with_tls(folder: &Path) -> Self {
-        Self::launch_first(Some(folder.to_owned()))
+        Self::launch_first(Host::default(), Some(folder.to_owned()))
     }
 
-    fn launch_first(certificate: Option<PathBuf>) -> Self {
+    /// Like [`Redis::start`], on this machine.
+    pub fn start_on(host: &Host) -> Self {
+        Self::launch_first(host.clone(), None)
+    }
+
+    fn launch_first(host: Host, certificate: Option<PathBuf>) -> Self {
         let folder = TempDir::new().expect("temporary folder");
         let port = free_port();
         let redis = Self {
-            child: launch(folder.path(), port, certificate.as_deref()),
+            child: launch(&host, folder.path(), port, certificate.as_deref()),
+            host,
             folder,
             port,
             certificate,
@@ -50,7 +58,12 @@ impl Redis {
 
     /// Starts it again after [`Redis::kill`].
     pub fn restart(&mut self) {
-        self.child = launch(self.folder.path(), self.port, self.certificate.as_deref());
+        self.child = launch(
+            &self.host,
+            self.folder.path(),
+            self.port,
+            self.certificate.as_deref(),
+        );
         self.wait_until_it_answers();
     }
 
@@ -62,7 +75,11 @@ impl Redis {
 
     /// Its URL, with the password.
     pub fn url(&self) -> String {
-        format!("redis://:p%40ssword@127.0.0.1:{}/0", self.port)
+        format!(
+            "redis://:p%40ssword@{}:{}/0",
+            self.host.address(),
+            self.port
+        )
     }
 
     /// Its URL over TLS, with the password.
@@ -72,8 +89,9 @@ impl Redis {
 
     /// Its client.
     fn client(&self) -> Command {
-        let mut command = Command::new("redis-cli");
+        let mut command = self.host.command("redis-cli");
         command
+            .args(["-h", &self.host.address().to_string()])
             .args(["-p", &self.port.to_string()])
             .env("REDISCLI_AUTH", Self::PASSWORD);
         command
@@ -89,10 +107,15 @@ impl Redis {
     }
 }
 
-fn launch(folder: &Path, port: u16, certificate: Option<&Path>) -> Child {
-    let mut command = Command::new("redis-server");
+fn launch(host: &Host, folder: &Path, port: u16, certificate: Option<&Path>) -> Child {
+    let mut command = host.command("redis-server");
     command
-        .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+        .args([
+            "--bind",
+            &host.address().to_string(),
+            "--port",
+            &port.to_string(),
+        ])
         .args(["--requirepass", Redis::PASSWORD])
         .args(["--save", "", "--appendonly", "no", "--dir"])
         .arg(folder);

@@ -1,12 +1,13 @@
 //! The server under test: the real binary with its own configuration, database and ports.
 
 use crate::features;
+use crate::host::Host;
 use crate::process::{Child, PATIENCE, eventually, free_port, run};
 use crate::sipp::Scenario;
 use serde_json::Value;
 use sip_transport::Protocol;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -24,8 +25,8 @@ pub struct ServerOptions {
     pub database: Option<String>,
     /// The number of worker threads.
     pub workers: u16,
-    /// The address it listens at.
-    pub address: IpAddr,
+    /// The machine it runs on, and the address it listens at.
+    pub host: Host,
     /// The event loop of its workers: the value of `INTEROP_EVENT_LOOP`, or `auto`.
     pub event_loop: String,
     /// The soft and hard limit of open file descriptors. `None`: the limits of the test.
@@ -44,7 +45,7 @@ impl Default for ServerOptions {
             users: ["alice", "bob", "carol"].map(String::from).to_vec(),
             database: None,
             workers: 2,
-            address: Ipv4Addr::LOCALHOST.into(),
+            host: Host::default(),
             event_loop: std::env::var("INTEROP_EVENT_LOOP").unwrap_or("auto".into()),
             descriptors: None,
             environment: Vec::new(),
@@ -68,6 +69,7 @@ impl ServerOptions {
 pub struct Server {
     child: Option<Child>,
     folder: TempDir,
+    host: Host,
     /// For UDP and TCP. TLS uses the next port.
     address: SocketAddr,
     /// For WS. WSS uses the next port.
@@ -101,8 +103,9 @@ impl Server {
         let mut server = Self {
             child: None,
             folder: TempDir::new().expect("temporary folder"),
-            address: SocketAddr::new(options.address, free_port()),
-            web: SocketAddr::new(options.address, free_port()),
+            host: options.host.clone(),
+            address: SocketAddr::new(options.host.address(), free_port()),
+            web: SocketAddr::new(options.host.address(), free_port()),
             admin_port: free_port(),
             domain: options.domain.clone(),
             descriptors: options.descriptors,
@@ -168,7 +171,8 @@ impl Server {
     /// Replaces its certificate and key by new ones. The certificate is self-signed, for the domain and the addresses of
     /// this machine.
     pub fn renew_certificate(&self) {
-        let names = [&self.domain, "localhost", "127.0.0.1", "::1"];
+        let address = self.address.ip().to_string();
+        let names = [&self.domain, "localhost", "127.0.0.1", "::1", &address];
         Self::make_certificate(self.folder.path(), &names);
     }
 
@@ -195,13 +199,13 @@ impl Server {
     pub fn launch(&mut self) {
         let mut command = match self.descriptors {
             Some((soft, hard)) => {
-                let mut command = Command::new("prlimit");
+                let mut command = self.host.command("prlimit");
                 command
                     .arg(format!("--nofile={soft}:{hard}"))
                     .arg(&self.program);
                 command
             }
-            None => Command::new(&self.program),
+            None => self.host.command(&self.program),
         };
         command
             .envs(self.environment.iter().cloned())
@@ -303,6 +307,11 @@ impl Server {
         self.path("chain.pem")
     }
 
+    /// The machine it runs on.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// The address of its admin interface.
     pub fn admin_address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.admin_port).into()
@@ -315,7 +324,9 @@ impl Server {
 
     /// Runs `tandem ARGUMENTS --config …`. Returns exit code and output.
     pub fn tandem(&self, arguments: &[&str]) -> (i32, String) {
-        run(Command::new(&self.program)
+        run(self
+            .host
+            .command(&self.program)
             .args(arguments)
             .arg("--config")
             .arg(self.path("tandem.toml")))

@@ -166,7 +166,7 @@ impl Scenario {
         let folder = TempDir::new().expect("temporary folder");
         let file = folder.path().join("scenario.xml");
         std::fs::write(&file, self.expanded()).expect("scenario");
-        let address = SocketAddr::new(server.address().ip(), free_port());
+        let address = SocketAddr::new(server.host().clients(), free_port());
         let port = address.port().to_string();
         let password = self.password.clone();
         let mut command = Command::new("sipp");

@@ -19,7 +19,7 @@ const CALLS: u32 = 25;
 /// one piece, because tshark reads only the first.
 fn server(address: IpAddr) -> Server {
     Server::start(&ServerOptions {
-        address,
+        host: interop::Host::here(address),
         ..ServerOptions::with("[timers]\nt1 = \"4s\"\n[udp]\nsegmentation = false\n")
     })
 }

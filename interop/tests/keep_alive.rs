@@ -21,7 +21,7 @@ fn a_stun_client_gets_its_address() {
         Ipv6Addr::LOCALHOST.into(),
     ] {
         let server = Server::start(&ServerOptions {
-            address,
+            host: interop::Host::here(address),
             ..ServerOptions::default()
         });
         let (code, output) = ask(&server, address);

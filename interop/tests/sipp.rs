@@ -1,6 +1,6 @@
 //! Calls between sipps through the server, one behavior each. Every scenario is a file in `interop/sipp`.
 
-use interop::{Messages, Scenario, Server, ServerOptions, Sipp, header};
+use interop::{Host, Messages, Scenario, Server, ServerOptions, Sipp, header};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::net::{Ipv6Addr, UdpSocket};
@@ -83,7 +83,7 @@ fn a_call_is_challenged_with_407_and_stays_on_the_record_route() {
 #[test]
 fn a_call_is_made_over_ipv6() {
     let options = ServerOptions {
-        address: Ipv6Addr::LOCALHOST.into(),
+        host: Host::here(Ipv6Addr::LOCALHOST),
         ..ServerOptions::default()
     };
     let server = Server::start(&options);

@@ -2,8 +2,8 @@
 //! browsers over WS and WSS.
 
 use interop::{
-    Account, Baresip, Library, Linphone, Moment, Phone, Scenario, Server, ServerOptions, WebPhone,
-    last_received, wait_until,
+    Account, Baresip, Host, Library, Linphone, Moment, Phone, Scenario, Server, ServerOptions,
+    WebPhone, last_received, wait_until,
 };
 use serde_json::json;
 use sip_transport::Protocol;
@@ -276,7 +276,7 @@ fn each_transport_calls_each_other_one() {
 #[test]
 fn each_transport_calls_over_ipv6() {
     let server = Server::start(&ServerOptions {
-        address: Ipv6Addr::LOCALHOST.into(),
+        host: Host::here(Ipv6Addr::LOCALHOST),
         ..options()
     });
     let mut desk = Kind::Baresip.lines(&server, &DESK);

@@ -1,9 +1,9 @@
 //! A fleet loses processes while calls are made through it, and no call.
 //!
-//! `FLEET_SECONDS`, `FLEET_RATE` and `FLEET_INTERVAL` make the run over UDP longer and denser: `make resilience`.
+//! `FLEET_SECONDS`, `FLEET_RATE` and `FLEET_INTERVAL` make the run over UDP longer and denser, and `FLEET_MACHINES` gives each process a network namespace: `make resilience`.
 
 use crate::calls::{Calls, SippCalls, Tally};
-use crate::members::{EDGES, Fleet, Member};
+use crate::members::{EDGES, Fleet, Member, is_on_machines};
 use crate::records::Records;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ struct Plan {
     rate: u32,
     interval: Duration,
     /// Killed in turn.
-    members: &'static [Member],
+    members: Vec<Member>,
 }
 
 /// What was killed, and what it took with it.
@@ -31,6 +31,15 @@ struct Killed {
     members: Vec<Member>,
     /// How many calls at most may have no record, or a dialog that ends only with its session.
     unwritten: u64,
+}
+
+/// A node whose machine falls silent with it, if it has one.
+fn silent(place: usize) -> Member {
+    if is_on_machines() {
+        Member::Machine(place)
+    } else {
+        Member::Node(place)
+    }
 }
 
 fn from_environment(name: &str, default: u32) -> u32 {
@@ -49,7 +58,7 @@ fn kill_in_turn(fleet: &mut Fleet, plan: &Plan) -> Killed {
             break;
         }
         sleep(next.saturating_sub(began.elapsed()));
-        if let Member::Node(place) = member {
+        if let Member::Node(place) | Member::Machine(place) = member {
             killed.unwritten +=
                 fleet.dialogs(place, "early") + u64::from(plan.rate).div_ceil(UNWRITTEN);
         }
@@ -95,13 +104,13 @@ fn no_call_is_lost_while_one_process_after_the_other_is_killed() {
         duration: Duration::from_secs(seconds.into()),
         rate: from_environment("FLEET_RATE", 20),
         interval: Duration::from_secs(interval.into()),
-        members: &[
+        members: vec![
             Member::Node(0),
             Member::Edge(0),
             Member::Redis,
             Member::Postgres,
             Member::Controller,
-            Member::Node(1),
+            silent(1),
             Member::Edge(1),
             Member::Redis,
             Member::Postgres,
@@ -133,7 +142,7 @@ fn no_call_over_connections_is_lost_while_nodes_and_stores_are_killed() {
         duration: Duration::from_secs(22),
         rate: 20,
         interval: Duration::from_secs(4),
-        members: &[
+        members: vec![
             Member::Node(0),
             Member::Redis,
             Member::Node(1),

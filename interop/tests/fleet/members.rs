@@ -2,7 +2,8 @@
 
 use crate::postgres::Server as Postgres;
 use interop::{
-    Edge, FLEET_SECRET, FleetController, Redis, Server, ServerOptions, lab_users, wait_until,
+    Edge, FLEET_SECRET, FleetController, Host, Network, Redis, Server, ServerOptions, lab_users,
+    wait_until,
 };
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ const NAMES: [&str; 5] = ["sip-1", "sip-2", "sip-3", "sip-4", "sip-5"];
 pub enum Member {
     /// A node, by its place.
     Node(usize),
+    /// A node with its machine, which falls silent: no ICMP error tells others that the node is gone.
+    Machine(usize),
     /// An edge, by its place.
     Edge(usize),
     /// The store of bindings and dialogs.
@@ -29,6 +32,11 @@ pub enum Member {
     Postgres,
     /// The controller.
     Controller,
+}
+
+/// Whether each process gets a machine of its own: `FLEET_MACHINES` is set.
+pub fn is_on_machines() -> bool {
+    std::env::var_os("FLEET_MACHINES").is_some()
 }
 
 /// A running fleet.
@@ -41,6 +49,8 @@ pub struct Fleet {
     pub edges: Vec<Edge>,
     folder: TempDir,
     program: PathBuf,
+    /// `None`: all processes are on loopback. Dropped last.
+    network: Option<Network>,
 }
 
 impl Fleet {
@@ -51,18 +61,24 @@ impl Fleet {
 
     /// Like [`Fleet::start`], with this program for nodes, edges and the controller.
     pub fn start_with(program: &Path, nodes: usize) -> Self {
-        let postgres = Postgres::new();
+        let mut network = is_on_machines().then(Network::new);
+        let mut host = || network.as_mut().map_or_else(Host::default, Network::add);
+        let postgres = match is_on_machines().then(&mut host) {
+            Some(host) => Postgres::on(host.address(), host.prefix()),
+            None => Postgres::new(),
+        };
         postgres.execute("postgres", "CREATE DATABASE tandem");
         let folder = TempDir::new().expect("temporary folder");
         std::fs::write(folder.path().join("secret"), FLEET_SECRET).expect("the secret");
         let mut fleet = Self {
             postgres,
-            redis: Redis::start(),
-            controller: FleetController::start_with(program),
+            redis: Redis::start_on(&host()),
+            controller: FleetController::start_with(program, &host()),
             nodes: Vec::new(),
             edges: Vec::new(),
             folder,
             program: program.to_owned(),
+            network,
         };
         for _ in 0..nodes {
             fleet.add_node();
@@ -71,17 +87,32 @@ impl Fleet {
         let known: Vec<(&str, SocketAddr)> =
             named.map(|(name, node)| (name, node.address())).collect();
         for _ in 0..EDGES {
-            let edge = Edge::following_with(program, &fleet.controller, &known);
+            let host = fleet.host();
+            let edge = Edge::following_with(program, &host, &fleet.controller, &known);
             fleet.edges.push(edge);
         }
         fleet.wait_until_whole();
         fleet
     }
 
+    /// A new machine, or loopback.
+    fn host(&mut self) -> Host {
+        self.network
+            .as_mut()
+            .map_or_else(Host::default, Network::add)
+    }
+
+    fn connect(&self, place: usize, is_connected: bool) {
+        let network = self.network.as_ref().expect("it has machines");
+        network.connect(self.nodes[place].host(), is_connected);
+    }
+
     /// Starts one more node and tells the controller of it. Returns its place.
     pub fn add_node(&mut self) -> usize {
         let place = self.nodes.len();
-        let node = Server::start(&self.options(NAMES[place]));
+        let mut options = self.options(NAMES[place]);
+        options.host = self.host();
+        let node = Server::start(&options);
         if place == 0 {
             self.add_subscribers(&node);
         }
@@ -210,7 +241,9 @@ impl Fleet {
                 self.controller.set_program(program);
                 self.controller.restart();
             }
-            Member::Redis | Member::Postgres => panic!("{member:?} is another program"),
+            Member::Machine(_) | Member::Redis | Member::Postgres => {
+                panic!("{member:?} is another program")
+            }
         }
         self.wait_until_whole();
     }
@@ -219,6 +252,10 @@ impl Fleet {
     pub fn kill(&mut self, member: Member) {
         match member {
             Member::Node(place) => self.nodes[place].kill(),
+            Member::Machine(place) => {
+                self.connect(place, false);
+                self.nodes[place].kill();
+            }
             Member::Edge(place) => self.edges[place].kill(),
             Member::Redis => self.redis.kill(),
             Member::Postgres => self.postgres.stop(),
@@ -230,6 +267,10 @@ impl Fleet {
     pub fn restart(&mut self, member: Member) {
         match member {
             Member::Node(place) => self.nodes[place].restart(),
+            Member::Machine(place) => {
+                self.connect(place, true);
+                self.nodes[place].restart();
+            }
             Member::Edge(place) => self.edges[place].restart(),
             Member::Redis => self.redis.restart(),
             Member::Postgres => self.postgres.start(),

@@ -1,6 +1,6 @@
 //! A password guesser is banned and logged, and fail2ban finds it in the log.
 
-use interop::{PATIENCE, Server, ServerOptions, header, wait_until};
+use interop::{Host, PATIENCE, Server, ServerOptions, header, wait_until};
 use serde_json::json;
 use sip_message::digest::{DigestInput, ha1_md5, response_md5};
 use std::io::Read;
@@ -89,7 +89,7 @@ impl Guesser {
 #[test]
 fn a_password_guesser_is_banned_until_the_operator_lifts_it() {
     let server = Server::start(&ServerOptions {
-        address: own_address(),
+        host: Host::here(own_address()),
         ..ServerOptions::with("[bans]\nfailures = 10\n")
     });
     let source = server.address().ip().to_string();
@@ -148,7 +148,7 @@ fn fail2ban_finds(server: &Server, source: &str, failures: usize) {
 #[test]
 fn fail2ban_reads_the_log_as_json_and_is_not_deceived_by_names() {
     let server = Server::start(&ServerOptions {
-        address: own_address(),
+        host: Host::here(own_address()),
         ..ServerOptions::with("[log]\nformat = \"json\"\n")
     });
     let source = server.address().ip().to_string();

@@ -4,15 +4,18 @@ use crate::process::{
     Process, as_user, await_connection, directory, execute, free_port, run, text,
 };
 use sqlx::PgConnection;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 const USER: &str = "postgres";
 /// Who may connect, and how.
-const ACCESS: &str =
-    "host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
+const ACCESS: &str = "host all locked samenet scram-sha-256\nhost all all samenet trust\n";
 
 /// A server, which may be stopped and started again.
 pub struct Server {
+    /// Before the command that starts it.
+    prefix: Vec<String>,
+    address: IpAddr,
     directory: PathBuf,
     port: u16,
     process: Option<Process>,
@@ -21,6 +24,11 @@ pub struct Server {
 impl Server {
     /// Makes the files of a server and starts it. They are removed when this process ends.
     pub fn new() -> Self {
+        Self::on(Ipv4Addr::LOCALHOST.into(), Vec::new())
+    }
+
+    /// Like [`Server::new`], on a machine with this address, where commands run with these words before them.
+    pub fn on(address: IpAddr, prefix: Vec<String>) -> Self {
         let directory = directory(USER);
         let mut words = as_user(USER);
         words.extend([
@@ -34,6 +42,8 @@ impl Server {
         run(&words);
         std::fs::write(directory.join("data/pg_hba.conf"), ACCESS).expect("written");
         let mut server = Self {
+            prefix,
+            address,
             directory,
             port: free_port(),
             process: None,
@@ -45,14 +55,15 @@ impl Server {
 
     /// Starts the server and waits until it answers.
     pub fn start(&mut self) {
-        let mut words = as_user(USER);
+        let mut words = self.prefix.clone();
+        words.extend(as_user(USER));
         words.extend([
             program("postgres"),
             "-D".to_owned(),
             text(&self.directory.join("data")),
         ]);
         for setting in [
-            "listen_addresses=127.0.0.1",
+            &format!("listen_addresses={}", self.address),
             &format!("port={}", self.port),
             "unix_socket_directories=",
             "max_connections=300",
@@ -75,7 +86,10 @@ impl Server {
 
     /// The URL of a database for a user.
     pub fn url(&self, user: &str, database: &str) -> String {
-        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
+        format!(
+            "postgres://{user}@{}:{}/{database}",
+            self.address, self.port
+        )
     }
 
     /// Runs SQL in a database, as the superuser.
