@@ -7,7 +7,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 # Crates for programs of other people.
 LIBRARIES := sip-message sip-transport sip-transaction sip-resolver sip-runtime sip-stack
 
-.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience upgrade-test simulate setup setup-test setup-bench setup-package setup-test-package kubernetes
+.PHONY: help run build pgo console package test-package test check fuzz interop interop-event-loops interop-features bench capacity resilience resilience-kamailio upgrade-test simulate setup setup-test setup-bench setup-package setup-test-package kubernetes
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -58,9 +58,12 @@ interop-event-loops: setup-test ## Run `interop` on each event loop: epoll, poll
 interop-features: setup-test ## Run `interop` with rules, prefixes, limits and records behind every test
 	INTEROP_FEATURES=all scripts/interop --no-fail-fast
 
-resilience: setup-test ## Kill every process of a fleet in turn for ten minutes, under 200 calls per second
+resilience: setup-test ## Kill every process of a fleet in turn for ten minutes, under 200 calls per second; asks for root
 	cargo build --release --package tandem
-	INTEROP_BINARY=$(CURDIR)/target/release/tandem FLEET_SECONDS=600 FLEET_RATE=200 FLEET_INTERVAL=20 cargo test --package interop --test fleet -- --nocapture --test-threads 1
+	scripts/resilience
+
+resilience-kamailio: setup-test ## The same kills for a fleet of Kamailio with its dispatcher, for comparison; asks for root
+	scripts/resilience kamailio
 
 upgrade-test: setup-test ## Upgrade a fleet of an older revision (REVISION) to this one, process by process, during calls
 	scripts/upgrade-test $(REVISION)

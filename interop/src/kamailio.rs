@@ -1,8 +1,10 @@
 //! Kamailio: a record-routing proxy in front of a phone, a registrar on a database, or a carrier that challenges.
 
-use crate::process::{Child, eventually, free_port, wait_until};
-use std::net::{Ipv4Addr, SocketAddr};
+use crate::host::Host;
+use crate::process::{Child, eventually, free_port, run, wait_until};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -11,7 +13,9 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Kamailio {
     child: Child,
-    _folder: TempDir,
+    host: Host,
+    time_zone: String,
+    folder: TempDir,
     address: SocketAddr,
 }
 
@@ -45,27 +49,40 @@ impl Kamailio {
         Self::launch(&text.replace("PASSWORD", password), "UTC")
     }
 
-    /// Starts it with a configuration in which `ADDRESS` stands for its address.
+    /// Starts it on this machine, with a configuration in which `ADDRESS` stands for its address.
+    pub fn on(host: &Host, text: &str) -> Self {
+        Self::launch_on(host, text, "UTC")
+    }
+
     fn launch(text: &str, time_zone: &str) -> Self {
+        Self::launch_on(&Host::default(), text, time_zone)
+    }
+
+    fn launch_on(host: &Host, text: &str, time_zone: &str) -> Self {
         let folder = TempDir::new().expect("temporary folder");
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let file = folder.path().join("kamailio.cfg");
+        let address = SocketAddr::from((host.address(), free_port()));
         let text = text.replace("ADDRESS", &address.to_string());
-        std::fs::write(&file, text).expect("configuration");
-        let mut command = Command::new("kamailio");
-        command.args(["-DD", "-E", "-m", "64", "-M", "8", "-w"]);
-        command.arg(folder.path()).arg("-Y").arg(folder.path());
-        command.arg("-f").arg(&file).env("TZ", time_zone);
-        // Its processes form a group, so that they end together.
-        command.process_group(0);
-        let child = Child::start(&mut command, &folder.path().join("output"));
+        std::fs::write(folder.path().join("kamailio.cfg"), text).expect("configuration");
         let mut kamailio = Self {
-            child,
-            _folder: folder,
+            child: spawn(host, folder.path(), time_zone),
+            host: host.clone(),
+            time_zone: time_zone.to_owned(),
+            folder,
             address,
         };
         kamailio.wait_until_it_listens();
         kamailio
+    }
+
+    /// Starts it again after [`Kamailio::kill`].
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.host, self.folder.path(), &self.time_zone);
+        self.wait_until_it_listens();
+    }
+
+    /// The machine it runs on.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The address it listens at.
@@ -78,13 +95,13 @@ impl Kamailio {
         self.signal_all();
         self.child.wait();
         let port = self.port_in_table();
-        wait_until("Kamailio is gone", || !is_bound(&port));
+        wait_until("Kamailio is gone", || !self.is_bound(&port));
     }
 
     fn wait_until_it_listens(&mut self) {
         let port = self.port_in_table();
         let bound = eventually(Duration::from_secs(20), || {
-            is_bound(&port) || self.child.ended().is_some()
+            self.is_bound(&port) || self.child.ended().is_some()
         });
         let ended = self.child.ended();
         assert!(
@@ -92,6 +109,11 @@ impl Kamailio {
             "Kamailio:\n{}",
             self.child.output()
         );
+    }
+
+    fn is_bound(&self, port: &str) -> bool {
+        let mut command = self.host.command("cat");
+        run(command.arg("/proc/net/udp")).1.contains(port)
     }
 
     fn port_in_table(&self) -> String {
@@ -112,9 +134,16 @@ impl Drop for Kamailio {
     }
 }
 
-fn is_bound(port: &str) -> bool {
-    let table = std::fs::read_to_string("/proc/net/udp");
-    table.is_ok_and(|text| text.contains(port))
+fn spawn(host: &Host, folder: &Path, time_zone: &str) -> Child {
+    let mut command: Command = host.command("kamailio");
+    command.args(["-DD", "-E", "-m", "64", "-M", "8", "-w"]);
+    command.arg(folder).arg("-Y").arg(folder).arg("-f");
+    command
+        .arg(folder.join("kamailio.cfg"))
+        .env("TZ", time_zone);
+    // Its processes form a group, so that they end together.
+    command.process_group(0);
+    Child::start(&mut command, &folder.join("output"))
 }
 
 const TEMPLATE: &str = r#"

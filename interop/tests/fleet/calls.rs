@@ -4,7 +4,8 @@ use crate::members::{Fleet, PHONES};
 use interop::{Child, Scenario, Server, Sipp};
 use serde_json::Value;
 use sip_transport::Protocol;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -44,13 +45,27 @@ impl Calls {
         rate: u32,
         duration: Duration,
     ) -> Self {
-        let report = fleet.path(&format!("calls{edge}.json"));
+        let protocol = Protocol::from_token(transport.as_bytes()).expect("a transport");
+        let server = fleet.edges[edge].address_of(protocol);
+        let domain = fleet.nodes[0].domain();
+        let folder = fleet.path("");
+        Self::start_at(&folder, (edge, server), transport, domain, rate, duration)
+    }
+
+    /// Like [`Calls::start`], through an edge of another kind, by its place and address.
+    pub fn start_at(
+        folder: &Path,
+        (edge, server): (usize, SocketAddr),
+        transport: &str,
+        domain: &str,
+        rate: u32,
+        duration: Duration,
+    ) -> Self {
+        let report = folder.join(format!("calls{edge}.json"));
         let mut command = Command::new(Server::binary());
         command.args(["lab", "run", "call", "--quiet", "--ignore-icmp"]);
-        let protocol = Protocol::from_token(transport.as_bytes()).expect("a transport");
-        let server = fleet.edges[edge].address_of(protocol).to_string();
-        command.args(["--transport", transport, "--server", &server]);
-        command.args(["--domain", fleet.nodes[0].domain()]);
+        command.args(["--transport", transport, "--server", &server.to_string()]);
+        command.args(["--domain", domain]);
         command.args(["--password", "user{}-secret", "--nonces", "fresh"]);
         command.args(["--phones", &PHONES.to_string()]);
         command.args(["--first", &(edge as u32 * PHONES).to_string()]);
@@ -61,7 +76,7 @@ impl Calls {
         command.args(["--talking", &millis(TALKING)]);
         command.arg("--json").arg(&report);
         Self {
-            child: Child::start(&mut command, &fleet.path(&format!("calls{edge}.log"))),
+            child: Child::start(&mut command, &folder.join(format!("calls{edge}.log"))),
             report,
             at_most: duration + FINAL,
         }

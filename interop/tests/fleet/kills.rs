@@ -3,7 +3,7 @@
 //! `FLEET_SECONDS`, `FLEET_RATE` and `FLEET_INTERVAL` make the run over UDP longer and denser, and `FLEET_MACHINES` gives each process a network namespace: `make resilience`.
 
 use crate::calls::{Calls, SippCalls, Tally};
-use crate::members::{EDGES, Fleet, Member, is_on_machines};
+use crate::members::{EDGES, Fleet, Member, Members, is_on_machines};
 use crate::records::Records;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -17,18 +17,49 @@ const AWAY: Duration = Duration::from_secs(1);
 const UNWRITTEN: u64 = 5;
 
 /// A plan: how long, how many calls per second, and how long from one kill to the next.
-struct Plan {
-    duration: Duration,
-    rate: u32,
+pub struct Plan {
+    pub duration: Duration,
+    pub rate: u32,
     interval: Duration,
     /// Killed in turn.
-    members: Vec<Member>,
+    pub members: Vec<Member>,
+}
+
+impl Plan {
+    /// Calls over UDP, for so many seconds unless the environment says otherwise.
+    pub fn over_udp(seconds: u32) -> Self {
+        let seconds = from_environment("FLEET_SECONDS", seconds);
+        let interval = from_environment("FLEET_INTERVAL", 4);
+        // After a failure, records are written again within 5 s: the node that has them is killed later.
+        Self {
+            duration: Duration::from_secs(seconds.into()),
+            rate: from_environment("FLEET_RATE", 20),
+            interval: Duration::from_secs(interval.into()),
+            members: vec![
+                Member::Node(0),
+                Member::Edge(0),
+                Member::Redis,
+                Member::Postgres,
+                Member::Controller,
+                silent(1),
+                Member::Edge(1),
+                Member::Redis,
+                Member::Postgres,
+                Member::Controller,
+                Member::Node(2),
+                Member::Edge(0),
+                Member::Redis,
+                Member::Postgres,
+                Member::Controller,
+            ],
+        }
+    }
 }
 
 /// What was killed, and what it took with it.
 #[derive(Debug, Default)]
-struct Killed {
-    members: Vec<Member>,
+pub struct Killed {
+    pub members: Vec<Member>,
     /// How many calls at most may have no record, or a dialog that ends only with its session.
     unwritten: u64,
 }
@@ -48,7 +79,7 @@ fn from_environment(name: &str, default: u32) -> u32 {
 }
 
 /// Kills one process after the other while calls are made.
-fn kill_in_turn(fleet: &mut Fleet, plan: &Plan) -> Killed {
+pub fn kill_in_turn(fleet: &mut impl Members, plan: &Plan) -> Killed {
     let began = Instant::now();
     let mut killed = Killed::default();
     for (member, number) in plan.members.iter().copied().cycle().zip(1_u32..) {
@@ -60,7 +91,7 @@ fn kill_in_turn(fleet: &mut Fleet, plan: &Plan) -> Killed {
         sleep(next.saturating_sub(began.elapsed()));
         if let Member::Node(place) | Member::Machine(place) = member {
             killed.unwritten +=
-                fleet.dialogs(place, "early") + u64::from(plan.rate).div_ceil(UNWRITTEN);
+                fleet.being_set_up(place) + u64::from(plan.rate).div_ceil(UNWRITTEN);
         }
         fleet.kill(member);
         sleep(AWAY);
@@ -97,31 +128,7 @@ fn check(fleet: &Fleet, killed: &Killed, tally: Tally, sipp: u64) {
 
 #[test]
 fn no_call_is_lost_while_one_process_after_the_other_is_killed() {
-    let seconds = from_environment("FLEET_SECONDS", 34);
-    let interval = from_environment("FLEET_INTERVAL", 4);
-    // After a failure, records are written again within 5 s: the node that has them is killed later.
-    let plan = Plan {
-        duration: Duration::from_secs(seconds.into()),
-        rate: from_environment("FLEET_RATE", 20),
-        interval: Duration::from_secs(interval.into()),
-        members: vec![
-            Member::Node(0),
-            Member::Edge(0),
-            Member::Redis,
-            Member::Postgres,
-            Member::Controller,
-            silent(1),
-            Member::Edge(1),
-            Member::Redis,
-            Member::Postgres,
-            Member::Controller,
-            Member::Node(2),
-            Member::Edge(0),
-            Member::Redis,
-            Member::Postgres,
-            Member::Controller,
-        ],
-    };
+    let plan = Plan::over_udp(34);
     let mut fleet = Fleet::start(NODES);
     let calls = [0, 1].map(|edge| {
         let rate = plan.rate / EDGES as u32;

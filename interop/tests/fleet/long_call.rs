@@ -1,7 +1,7 @@
 //! A long call goes on while every process that knows it is killed and replaced.
 
 use crate::calls::register;
-use crate::members::{Fleet, Member};
+use crate::members::{Fleet, Member, Members as _};
 use crate::records::Records;
 use interop::{Scenario, header, wait_until};
 

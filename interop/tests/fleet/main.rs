@@ -1,6 +1,8 @@
 //! Fleets of real processes, which are killed, replaced and added while calls are made through them.
 
 mod calls;
+mod connections;
+mod kamailio;
 mod kills;
 mod long_call;
 mod members;

@@ -34,6 +34,16 @@ pub enum Member {
     Controller,
 }
 
+/// What a test can do to the processes of a fleet.
+pub trait Members {
+    /// Kills a process, as in a crash.
+    fn kill(&mut self, member: Member);
+    /// Starts it again and waits until it works.
+    fn restart(&mut self, member: Member);
+    /// The calls that a node sets up.
+    fn being_set_up(&self, place: usize) -> u64;
+}
+
 /// Whether each process gets a machine of its own: `FLEET_MACHINES` is set.
 pub fn is_on_machines() -> bool {
     std::env::var_os("FLEET_MACHINES").is_some()
@@ -247,9 +257,10 @@ impl Fleet {
         }
         self.wait_until_whole();
     }
+}
 
-    /// Kills a process, as in a crash.
-    pub fn kill(&mut self, member: Member) {
+impl Members for Fleet {
+    fn kill(&mut self, member: Member) {
         match member {
             Member::Node(place) => self.nodes[place].kill(),
             Member::Machine(place) => {
@@ -263,8 +274,7 @@ impl Fleet {
         }
     }
 
-    /// Starts it again and waits until it works.
-    pub fn restart(&mut self, member: Member) {
+    fn restart(&mut self, member: Member) {
         match member {
             Member::Node(place) => self.nodes[place].restart(),
             Member::Machine(place) => {
@@ -276,5 +286,9 @@ impl Fleet {
             Member::Postgres => self.postgres.start(),
             Member::Controller => self.controller.restart(),
         }
+    }
+
+    fn being_set_up(&self, place: usize) -> u64 {
+        self.dialogs(place, "early")
     }
 }

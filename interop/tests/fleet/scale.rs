@@ -1,7 +1,7 @@
 //! A fleet gets more nodes and loses them again, and follows its controller.
 
 use crate::calls::{Calls, TALKING, Tally};
-use crate::members::{EDGES, Fleet, Member};
+use crate::members::{EDGES, Fleet, Member, Members as _};
 use crate::records::Records;
 use interop::wait_until;
 use std::thread::sleep;

@@ -1,0 +1,47 @@
+//! Phones on connections lose them with their edge, and are reachable again as soon as they connect.
+
+use crate::members::{Fleet, Member, Members as _};
+use interop::{Child, PATIENCE, Scenario, Server, wait_until};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Until a phone that returns to its edge has been called: connecting, registering, ringing, talking and hanging up.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Connects bob's phone to the first edge and registers it there. It waits for one call.
+fn connected(fleet: &Fleet, log: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_user-agent"));
+    let proxy = format!("sip:{};transport=tcp", fleet.edges[0].address());
+    let domain = fleet.nodes[0].domain();
+    command.args(["bob", &Server::password("bob"), domain, &proxy]);
+    let phone = Child::start(&mut command, &fleet.path(log));
+    wait_until("bob is registered", || {
+        phone.output().contains("registered")
+    });
+    phone
+}
+
+#[test]
+fn a_phone_of_a_killed_edge_is_called_through_another_as_soon_as_it_connects_again() {
+    let mut fleet = Fleet::start(2);
+    let elsewhere = fleet.edges[1].address();
+    let call = |name: &str| Scenario::new(name).at(elsewhere);
+    let phone = connected(&fleet, "before.log");
+    fleet.kill(Member::Edge(0));
+    drop(phone);
+    // Nobody can reach it now. Its caller is told so by the restarted edge, to which its node repeats the INVITE.
+    let refused = call("call_refused").start(&fleet.nodes[0]);
+    refused.wait_for("SIP/2.0 100");
+    fleet.restart(Member::Edge(0));
+    refused.finish();
+
+    let returned = Instant::now();
+    // The binding of the connection that ended is still there.
+    let mut phone = connected(&fleet, "after.log");
+    call("call").run(&fleet.nodes[0]);
+    let status = phone.wait_at_most(PATIENCE);
+    let output = phone.output();
+    assert!(status.is_some_and(|status| status.success()), "{output}");
+    assert_eq!(output.lines().last(), Some("ended: ByPeer"), "{output}");
+    assert!(returned.elapsed() < SOON, "{:?}", returned.elapsed());
+}
