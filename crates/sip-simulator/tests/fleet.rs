@@ -9,6 +9,8 @@ use sip_simulator::Statistics;
 use whole::{FleetPlan, Planted, run, simulate};
 
 const SEEDS: u64 = 12;
+/// Seeds whose calls last an hour.
+const HOURS: u64 = 3;
 
 #[test]
 fn no_answered_call_is_lost_while_a_fleet_fails() {
@@ -27,6 +29,25 @@ fn no_answered_call_is_lost_while_a_fleet_fails() {
     let refused = total.failed.get(&486).copied().unwrap_or(0);
     let failed = total.failed.values().sum::<u64>() - refused;
     assert!(failed * 50 < total.answered, "{total:?}");
+}
+
+#[test]
+fn calls_of_an_hour_outlive_every_process_of_their_fleet() {
+    let mut answered = 0;
+    for seed in 1..=HOURS {
+        let plan = FleetPlan::of_an_hour(seed);
+        assert!(plan.faults.len() > 200, "{}", plan.faults.len());
+        let world = run(&plan, Planted::Nothing);
+        if let Some(violation) = world.violation() {
+            let report = world.report(120).unwrap_or_default();
+            panic!("seed {seed}: {violation}: {report}");
+        }
+        answered += world.statistics().answered;
+    }
+    println!("{answered} calls");
+    assert!(answered >= HOURS * 3, "{answered}");
+    let lost = run(&FleetPlan::of_an_hour(1), Planted::LosesByes);
+    assert!(lost.violation().is_some(), "the rules see how calls end");
 }
 
 #[test]

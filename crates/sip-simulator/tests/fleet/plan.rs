@@ -10,6 +10,10 @@ use std::time::Duration;
 
 /// How long there is traffic, and faults.
 const TRAFFIC: Duration = Duration::from_secs(240);
+/// How long calls of an hour, and the faults around them, last.
+const HOUR: Duration = Duration::from_secs(3_600);
+/// Of so many seeds, one has calls of an hour.
+const HOUR_EVERY: u64 = 50;
 /// When the phones have registered.
 const BEGINNING: Duration = Duration::from_secs(5);
 /// What the fleet needs to notice a fault that is over: another one begins only then.
@@ -20,6 +24,8 @@ const RECOVERY: Duration = Duration::from_secs(4);
 pub struct FleetPlan {
     pub seed: u64,
     pub start: Time,
+    /// How long there is traffic, and faults.
+    traffic: Duration,
     pub nodes: usize,
     /// The node that all others differ from in the address only.
     pub node: HostPlan,
@@ -67,6 +73,7 @@ impl FleetPlan {
         let mut plan = Self {
             seed,
             start: Time::from_unix_seconds(1_750_000_000),
+            traffic: TRAFFIC,
             nodes,
             node: HostPlan::simple(0, workers, &users),
             ahead,
@@ -86,6 +93,29 @@ impl FleetPlan {
         };
         plan.calls = calls(&mut dice, count);
         plan.faults = faults(&mut dice.fork("faults of the fleet"), &plan);
+        plan
+    }
+
+    /// Calls of an hour that begin in the first minute, and faults as long as they last. Their phones offer each other new sessions meanwhile.
+    pub fn of_an_hour(seed: u64) -> Self {
+        let mut plan = Self::new(seed);
+        let mut dice = Dice::new(seed, "an hour");
+        let callers: Vec<usize> = (0..plan.phones.len()).step_by(2).collect();
+        let call = |caller: usize| {
+            let callee = (caller + 1) % plan.phones.len();
+            let call = CallPlan {
+                to: format!("sip:user{callee}@host0.test"),
+                patience: Duration::from_secs(90),
+                talk: HOUR,
+                renegotiates: true,
+            };
+            (dice.span(BEGINNING, BEGINNING * 12), caller, call)
+        };
+        let mut calls: Vec<_> = callers.into_iter().map(call).collect();
+        calls.sort_by_key(|(at, ..)| *at);
+        plan.calls = calls;
+        plan.traffic = HOUR;
+        plan.faults = faults(&mut dice.fork("faults"), &plan);
         plan
     }
 }
@@ -147,7 +177,7 @@ fn faults(dice: &mut Dice, plan: &FleetPlan) -> Vec<(Duration, FleetFault)> {
             let moment = moment + plan.weather.delay * u32::try_from(dice.below(12)).unwrap_or(0);
             at = *call + moment;
         }
-        if at > TRAFFIC {
+        if at > plan.traffic {
             return faults;
         }
         at = fault(dice, plan, at, &mut faults) + RECOVERY;
@@ -256,16 +286,20 @@ pub fn run(plan: &FleetPlan, planted: Planted) -> World<FleetMachine> {
         }
         go_wrong(&mut world, &fleet, fault);
     }
-    let end = plan.start + TRAFFIC + Duration::from_secs(60);
+    let end = plan.start + plan.traffic + Duration::from_secs(60);
     let left = end.saturating_since(world.now());
     world.run_for(left);
     world.run_until_quiet();
     world
 }
 
-/// Runs a seed under all invariants of a fleet.
+/// Runs a seed under all invariants of a fleet. A few seeds have calls of an hour.
 pub fn simulate(seed: u64, planted: Planted) -> Outcome {
-    let plan = FleetPlan::new(seed);
+    let plan = if seed.is_multiple_of(HOUR_EVERY) {
+        FleetPlan::of_an_hour(seed)
+    } else {
+        FleetPlan::new(seed)
+    };
     let world = run(&plan, planted);
     Outcome {
         seed,
