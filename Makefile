@@ -63,6 +63,7 @@ resilience: setup-test ## Kill every process of a fleet in turn for ten minutes,
 	scripts/resilience
 
 resilience-kamailio: setup-test ## The same kills for a fleet of Kamailio with its dispatcher, for comparison; asks for root
+	cargo build --release --package tandem
 	scripts/resilience kamailio
 
 upgrade-test: setup-test ## Upgrade a fleet of an older revision (REVISION) to this one, process by process, during calls

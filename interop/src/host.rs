@@ -129,7 +129,7 @@ impl Network {
         }
     }
 
-    /// Disconnects a machine, or connects it again. What others send to it meanwhile is lost, and nobody tells them.
+    /// Takes the link of a machine down, or up again. While it is down, packets to the machine are lost without an ICMP error.
     pub fn connect(&self, machine: &Host, is_connected: bool) {
         let number = self
             .machines

@@ -29,7 +29,7 @@ fn a_phone_of_a_killed_edge_is_called_through_another_as_soon_as_it_connects_aga
     let phone = connected(&fleet, "before.log");
     fleet.kill(Member::Edge(0));
     drop(phone);
-    // Nobody can reach it now. Its caller is told so by the restarted edge, to which its node repeats the INVITE.
+    // A call to the phone is pending until the edge is back. The edge gets a retransmission and rejects it: it has no such connection.
     let refused = call("call_refused").start(&fleet.nodes[0]);
     refused.wait_for("SIP/2.0 100");
     fleet.restart(Member::Edge(0));

@@ -106,11 +106,11 @@ impl RedisServer {
 
 impl Sentinels {
     async fn ask(&self, sentinel: &ConnectionAddr) -> anyhow::Result<ConnectionAddr> {
-        let nobody = RedisConnectionInfo::default();
+        let without_credentials = RedisConnectionInfo::default();
         let anywhere = "redis://sentinel".into_connection_info()?;
         let server = anywhere
             .set_addr(sentinel.clone())
-            .set_redis_settings(nobody);
+            .set_redis_settings(without_credentials);
         let mut connection = Connection::connect(&server).await?;
         let mut command = Pipeline::new();
         command.ignore_errors();
