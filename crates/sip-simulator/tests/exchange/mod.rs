@@ -321,7 +321,11 @@ impl Machine for ExchangeMachine {
         } else {
             dice.fork("secrets")
         };
-        self.shared = Arc::new(shared(&self.plan, self.hasher, &mut secrets));
+        let mut shared = shared(&self.plan, self.hasher, &mut secrets);
+        if self.is_of_fleet {
+            shared.locations = shared.locations.announcing_all();
+        }
+        self.shared = Arc::new(shared);
         self.settings = Arc::new(Settings {
             policy: policy(1, None),
             ..(*self.settings).clone()

@@ -16,6 +16,8 @@ pub struct SharedBindings {
     outbox: BTreeSet<Field>,
     /// The position in the log of the store.
     read: usize,
+    /// How often each binding has changed here.
+    changes: BTreeMap<Field, u64>,
 }
 
 impl SharedBindings {
@@ -24,6 +26,10 @@ impl SharedBindings {
             node,
             ..Self::default()
         }
+    }
+
+    pub const fn changes(&self) -> &BTreeMap<Field, u64> {
+        &self.changes
     }
 
     /// A version that is later than all that this node has given or seen.
@@ -83,6 +89,7 @@ impl SharedBindings {
 
     fn change(&mut self, field: Field, binding: Option<Saved>, now: Time) {
         let version = self.tick(now);
+        *self.changes.entry(field.clone()).or_default() += 1;
         self.outbox.insert(field.clone());
         self.known.insert(field, Record { version, binding });
     }

@@ -3,6 +3,7 @@
 use super::bindings::SharedBindings;
 use super::dialogs::SharedDialogs;
 use super::process::{FleetControl, FleetQuestion, Process, Worker};
+use super::store::Field;
 use super::{Planted, SharedFleet};
 use crate::exchange::ExchangeMachine;
 use sip_dialog::CallEvent;
@@ -12,6 +13,7 @@ use sip_simulator::{
     Account, BoundContact, Bounds, Census, HostFacts, HostPlan, Machine, host_address,
 };
 use sip_transport::{Listener, Output, Protocol, Time};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,6 +117,14 @@ impl FleetMachine {
             ahead,
             fleet,
         }))
+    }
+
+    /// How often each binding has changed at this node.
+    pub fn changes(&self) -> &BTreeMap<Field, u64> {
+        match self {
+            Self::Edge(_) => panic!("an edge has no bindings"),
+            Self::Node(node) => node.bindings.changes(),
+        }
     }
 }
 

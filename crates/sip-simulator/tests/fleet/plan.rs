@@ -118,6 +118,22 @@ impl FleetPlan {
         plan.faults = faults(&mut dice.fork("faults"), &plan);
         plan
     }
+
+    /// Two nodes and so many phones, which make no calls. The test adds what else happens.
+    pub fn of_a_partition(seed: u64, phones: usize) -> Self {
+        let mut plan = Self::new(seed);
+        let mut dice = Dice::new(seed, "phones");
+        let users: Vec<String> = (0..phones).map(|phone| format!("user{phone}")).collect();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        plan.nodes = 2;
+        plan.ahead.truncate(EDGES + plan.nodes);
+        plan.node = HostPlan::simple(0, 1, &users);
+        let phones = (0..phones).map(|phone| profile(&mut dice, phone, &users));
+        plan.phones = phones.collect();
+        plan.calls.clear();
+        plan.faults.clear();
+        plan
+    }
 }
 
 fn number(number: u64) -> usize {
@@ -249,7 +265,7 @@ pub fn build(plan: &FleetPlan, planted: Planted) -> (World<FleetMachine>, Shared
     (world, fleet)
 }
 
-fn go_wrong(world: &mut World<FleetMachine>, fleet: &SharedFleet, fault: &FleetFault) {
+pub(super) fn go_wrong(world: &mut World<FleetMachine>, fleet: &SharedFleet, fault: &FleetFault) {
     world.note(format!("{fault:?}"));
     let now = world.now();
     let mut fleet = fleet.borrow_mut();
