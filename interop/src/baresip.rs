@@ -30,7 +30,7 @@ impl Baresip {
         let (sip, control) = (free_port(), free_port());
         let own = server.address().ip();
         let sip = SocketAddr::new(own, sip);
-        let authority = server.certificate();
+        let authority = account.authority(server);
         let mux = if account.for_browsers { "yes" } else { "no" };
         // Its audio output is its audio input. An address that is always available stops it from looking for a network.
         let configuration = format!(

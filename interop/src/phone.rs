@@ -1,8 +1,11 @@
 //! The common parts of all telephones: commands for calls, and the messages in their logs.
 
+use crate::edge::Edge;
 use crate::messages::header;
 use crate::server::Server;
 use sip_transport::Protocol;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// The account of a telephone, its protocol to the server, and its media.
 #[derive(Clone, Debug)]
@@ -13,6 +16,8 @@ pub struct Account {
     pub protocol: Protocol,
     /// Whether its media suit a browser: ICE and DTLS-SRTP.
     pub for_browsers: bool,
+    /// The address and the certificate of the edge through which it reaches the server.
+    edge: Option<(SocketAddr, PathBuf)>,
 }
 
 impl Account {
@@ -22,6 +27,7 @@ impl Account {
             user: user.to_owned(),
             protocol: Protocol::Udp,
             for_browsers: false,
+            edge: None,
         }
     }
 
@@ -40,9 +46,29 @@ impl Account {
         }
     }
 
-    /// The URI of the server, with its protocol.
+    /// Selects an edge and the protocol to it. Without one, the telephone reaches the server itself.
+    #[must_use]
+    pub fn through(self, edge: &Edge, protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            edge: Some((edge.address_of(protocol), edge.certificate())),
+            ..self
+        }
+    }
+
+    /// The certificate of the authority that the telephone trusts.
+    pub(crate) fn authority(&self, server: &Server) -> PathBuf {
+        let edge = self.edge.as_ref();
+        edge.map_or_else(
+            || server.certificate(),
+            |(_, certificate)| certificate.clone(),
+        )
+    }
+
+    /// The URI of the server or the edge, with its protocol.
     pub(crate) fn proxy(&self, server: &Server) -> String {
-        let address = server.address_of(self.protocol);
+        let edge = self.edge.as_ref().map(|(address, _)| *address);
+        let address = edge.unwrap_or_else(|| server.address_of(self.protocol));
         let transport = self.protocol.via_token().to_ascii_lowercase();
         format!("sip:{address};transport={transport}")
     }

@@ -4,11 +4,14 @@ mod common;
 #[expect(dead_code, reason = "the Redis server needs less")]
 mod process;
 
-use common::calls::response;
+use common::calls::{response, ringing_call};
 use common::redis::Redis;
-use common::{Phone, Place, get, metric, run, until};
+use common::{Phone, Place, call, get, metric, run, until};
 use process::free_port;
+use serde_json::json;
 use tandem::serve::Server;
+
+const DROPPED: &str = "tandem_dropped_total{reason=\"banned\"}";
 
 fn place(name: &str, redis: u16) -> Place {
     Place::new(&format!(
@@ -81,6 +84,51 @@ fn a_phone_that_registers_at_one_server_is_called_through_the_other_and_outlives
         for server in [first, second, third] {
             registered(&server, 1).await;
             assert!(server.stop(false).await);
+        }
+    });
+}
+
+#[test]
+fn each_server_has_bans_and_limits_of_its_own() {
+    run(async {
+        let port = free_port();
+        let _redis = Redis::start(port).await;
+        let limited = |name: &str| {
+            let place = place(name, port);
+            let text = std::fs::read_to_string(place.file()).expect("a configuration");
+            place.configure_exactly(&(text + "\n[call_limits]\nmax_calls = 1\n"));
+            place
+        };
+        let (_one, first) = limited("one").start_alone().await;
+        let (_two, second) = limited("two").start_alone().await;
+
+        let carol = Phone::from(&first, "127.0.0.9", "carol");
+        let ban = json!({ "source": "127.0.0.9", "seconds": 60 });
+        call(&first, "bans.add", ban).await.expect("a ban");
+        let options = |call_id| {
+            let uri = "sip:tandem.localhost";
+            carol.send((1, "OPTIONS"), uri, uri, call_id, "");
+        };
+        options("banned");
+        until("the request is dropped", async || {
+            metric(&first, DROPPED).await == 1
+        })
+        .await;
+        assert_eq!(metric(&second, "tandem_banned_sources").await, 0);
+        let carol = carol.to(second.running().listeners[0].address);
+        assert_eq!(carol.register("welcome", 1).0, 200);
+
+        let uri = "sip:bob@tandem.localhost";
+        for (server, call_ids) in [(&first, ["a", "b"]), (&second, ["c", "d"])] {
+            let [rings, refused] = call_ids;
+            let (alice, _bob, _) = ringing_call(server, rings);
+            let other = Phone::new(server, "dave");
+            other.send((1, "INVITE"), uri, uri, refused, "");
+            assert_eq!(other.final_response("INVITE").0, 503);
+            drop(alice);
+        }
+        for server in [first, second] {
+            assert!(server.stop(true).await);
         }
     });
 }

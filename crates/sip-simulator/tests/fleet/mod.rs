@@ -3,13 +3,12 @@
 mod bindings;
 mod dialogs;
 mod machines;
-mod partition;
+pub mod partition;
 mod plan;
 mod process;
 mod store;
 
 pub use machines::FleetMachine;
-pub use partition::part;
 pub use plan::{FleetPlan, run, simulate};
 
 use sip_simulator::{Dice, host_address};

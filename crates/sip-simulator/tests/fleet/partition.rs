@@ -9,13 +9,18 @@ use std::time::Duration;
 
 /// The hosts of the nodes.
 const NODES: [usize; 2] = [EDGES, EDGES + 1];
+const PHONES: usize = 500;
+/// How often each phone registers.
+const TIMES: u32 = 42;
 /// How long one node is cut off.
 const CUT: Duration = Duration::from_secs(60);
 /// Until the phones have registered for the first time, and their bindings are everywhere.
 const BEGINNING: Duration = Duration::from_secs(10);
 /// The nodes are compared so often after the partition.
 const STEP: Duration = Duration::from_millis(10);
-/// They must be equal by then.
+/// They are equal by then.
+const SOON: Duration = Duration::from_secs(1);
+/// The longest time that is waited for it.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// What happened.
@@ -29,6 +34,16 @@ pub struct Partition {
     pub different: usize,
     /// From its end until both nodes had the same bindings. `None`: they differed for 5 s.
     pub equal_after: Option<Duration>,
+}
+
+impl Partition {
+    /// Whether both sides changed a lot, in part the same, and agreed soon afterwards.
+    pub fn is_severe_and_over(&self) -> bool {
+        self.changes.iter().all(|it| *it >= 10_000)
+            && self.at_both > 100
+            && self.different > 500
+            && self.equal_after.is_some_and(|took| took < SOON)
+    }
 }
 
 /// The changes of each binding at each node.
@@ -45,18 +60,18 @@ fn different(world: &World<FleetMachine>) -> usize {
     first.symmetric_difference(&second).count()
 }
 
-/// Runs a partition in which each of so many phones registers so often. Half-way, each phone restarts: its Call-ID is another one, which leads to
+/// Runs a partition in which all phones register again and again. Half-way, each phone restarts: its Call-ID is another one, which leads to
 /// the same node or to the other one.
-pub fn part(seed: u64, phones: usize, times: u32) -> (World<FleetMachine>, Partition) {
-    let plan = FleetPlan::of_a_partition(seed, phones);
+pub fn part(seed: u64) -> (World<FleetMachine>, Partition) {
+    let plan = FleetPlan::of_a_partition(seed, PHONES);
     let (mut world, fleet) = build(&plan, Planted::Nothing);
     world.run_for(BEGINNING);
     let before = changes(&world);
     let mut dice = Dice::new(seed, "partition");
     let cut_off = NODES[usize::from(dice.chance(500))];
     go_wrong(&mut world, &fleet, &FleetFault::CutFromStore(cut_off, CUT));
-    for phone in 0..phones {
-        for _ in 0..times {
+    for phone in 0..PHONES {
+        for _ in 0..TIMES {
             world.perform_in(dice.span(Duration::ZERO, CUT), phone, Action::Register);
         }
         let restart = dice.span(CUT / 4, CUT * 3 / 4);
@@ -65,7 +80,7 @@ pub fn part(seed: u64, phones: usize, times: u32) -> (World<FleetMachine>, Parti
             world.perform_in(restart, phone, action);
         }
     }
-    world.run_for(CUT - STEP);
+    world.run_for(CUT.saturating_sub(STEP));
     let different_before = different(&world);
     world.run_for(STEP);
     let partition = Partition {

@@ -1,5 +1,6 @@
 //! The decisions of a seed for a whole fleet, and the run that carries them out.
 
+use super::partition::part;
 use super::{EDGES, Fleet, FleetMachine, Planted, SharedFleet};
 use sip_simulator::{
     Action, Answering, CallPlan, ControlManners, Dice, Fault, HostPlan, Outcome, Profile, Weather,
@@ -12,8 +13,12 @@ use std::time::Duration;
 const TRAFFIC: Duration = Duration::from_secs(240);
 /// How long calls of an hour, and the faults around them, last.
 const HOUR: Duration = Duration::from_secs(3_600);
-/// Of so many seeds, one has calls of an hour.
-const HOUR_EVERY: u64 = 50;
+/// Of so many seeds, one has calls of an hour, and one a partition.
+const RARE: u64 = 50;
+/// The seeds with a partition, modulo [`RARE`].
+const PARTITION: u64 = 25;
+/// When the traffic of all plans begins.
+const START: Time = Time::from_unix_seconds(1_750_000_000);
 /// When the phones have registered.
 const BEGINNING: Duration = Duration::from_secs(5);
 /// What the fleet needs to notice a fault that is over: another one begins only then.
@@ -72,7 +77,7 @@ impl FleetPlan {
         let ahead = (0..EDGES + nodes).map(&mut ahead).collect();
         let mut plan = Self {
             seed,
-            start: Time::from_unix_seconds(1_750_000_000),
+            start: START,
             traffic: TRAFFIC,
             nodes,
             node: HostPlan::simple(0, workers, &users),
@@ -309,20 +314,23 @@ pub fn run(plan: &FleetPlan, planted: Planted) -> World<FleetMachine> {
     world
 }
 
-/// Runs a seed under all invariants of a fleet. A few seeds have calls of an hour.
+/// Runs a seed under all invariants of a fleet. A few seeds have calls of an hour, or a partition instead of calls.
 pub fn simulate(seed: u64, planted: Planted) -> Outcome {
-    let plan = if seed.is_multiple_of(HOUR_EVERY) {
-        FleetPlan::of_an_hour(seed)
-    } else {
-        FleetPlan::new(seed)
+    let world = match seed % RARE {
+        0 => run(&FleetPlan::of_an_hour(seed), planted),
+        PARTITION => {
+            let (world, partition) = part(seed);
+            assert!(partition.is_severe_and_over(), "seed {seed}: {partition:?}");
+            world
+        }
+        _ => run(&FleetPlan::new(seed), planted),
     };
-    let world = run(&plan, planted);
     Outcome {
         seed,
         violation: world.violation().cloned(),
         report: world.report(120),
         fingerprint: world.trace().fingerprint(),
         statistics: world.statistics().clone(),
-        virtual_seconds: world.now().saturating_since(plan.start).as_secs(),
+        virtual_seconds: world.now().saturating_since(START).as_secs(),
     }
 }

@@ -103,7 +103,7 @@ async fn write_missing(
     let mut written = 0;
     let removals = removals(fleet, &missing);
     for batch in removals.chunks(BATCH) {
-        written += session.write(batch, position, &fleet.instance).await?;
+        written += session.write(batch, position, &fleet.origin).await?;
     }
     let mut addresses = fleet.all_addresses();
     addresses.retain(|address| {
@@ -116,7 +116,7 @@ async fn write_missing(
     addresses.sort_by_cached_key(|address| fleet.address_place(address));
     for batch in addresses.chunks(BATCH) {
         let records = bindings(fleet, batch, &missing);
-        written += session.write(&records, position, &fleet.instance).await?;
+        written += session.write(&records, position, &fleet.origin).await?;
     }
     fleet.counters.sent.inc_by(written);
     Ok(written)

@@ -52,6 +52,8 @@ pub struct FleetCounters {
     ignored: [Counter; Ignored::ALL.len()],
     /// Complete comparisons with the store.
     pub resynchronisations: Counter,
+    /// Entries that another process with the same instance has written.
+    pub same_instance: Counter,
     /// Failed attempts to reach the store, and errors that it answered.
     pub store_errors: Counter,
     /// Times the queue was full.

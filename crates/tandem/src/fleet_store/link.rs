@@ -221,7 +221,7 @@ impl Link {
         while !unsent.records.is_empty() {
             let most = unsent.records.len().min(BATCH);
             let batch = unsent.records.get(..most).unwrap_or_default();
-            let newer = match session.write(batch, position, &fleet.instance).await {
+            let newer = match session.write(batch, position, &fleet.origin).await {
                 Ok(newer) => newer,
                 Err(error) if error.to_string().contains("EPOCH") => {
                     return Err(Ended::Gap("the store has lost its data"));
@@ -352,7 +352,10 @@ async fn read(fleet: &FleetLocations, session: &mut Session, position: &mut Posi
 
 fn take_over(fleet: &FleetLocations, change: &Change) {
     let now = fleet.now();
-    let is_own = change.origin == fleet.instance;
+    let is_own = change.origin == fleet.origin;
+    if !is_own {
+        fleet.check_origin(&change.origin);
+    }
     for pair in change.records.chunks_exact(2) {
         let [field, value] = pair else { continue };
         if is_own {

@@ -16,7 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tandem_store::BindingRow;
 use tandem_store::fleet::{BindingId, SharedBinding};
+use tracing::error;
 
+/// Between the instance and the process in the origin of an entry.
+const PROCESS: char = '#';
 /// Addresses of record that get versions at once.
 pub(super) const BATCH: usize = 256;
 
@@ -24,6 +27,8 @@ pub(super) const BATCH: usize = 256;
 pub(crate) struct FleetOptions {
     /// The name of this instance.
     pub(crate) instance: String,
+    /// A text that no other process has.
+    pub(crate) process: String,
     /// The tables of the workers.
     pub(crate) shared: Arc<Shared>,
     /// The listeners of this node.
@@ -50,6 +55,8 @@ type Progress = Box<dyn Fn(u64, usize) + Send + Sync>;
 /// The bindings of a node of a fleet.
 pub(crate) struct FleetLocations {
     pub(super) instance: String,
+    /// How this process signs its entries in the streams: the instance and the process.
+    pub(super) origin: String,
     shared: Arc<Shared>,
     pub(super) names: ListenerNames,
     clock: Clock,
@@ -78,6 +85,7 @@ impl FleetLocations {
         let most_entries = options.most_bindings.saturating_mul(2);
         let ledger = Ledger::new(&options.instance, most_entries, options.longest);
         Self {
+            origin: format!("{}{PROCESS}{}", options.instance, options.process),
             instance: options.instance,
             shared: options.shared,
             names: options.names,
@@ -106,6 +114,21 @@ impl FleetLocations {
 
     pub(crate) fn locations(&self) -> &Locations {
         &self.shared.locations
+    }
+
+    /// Reports an entry of another process that has the name of this instance. A predecessor wrote what it has written before this process
+    /// began to read.
+    pub(super) fn check_origin(&self, origin: &str) {
+        let instance = origin.rsplit_once(PROCESS).map(|(instance, _)| instance);
+        if instance != Some(&*self.instance) {
+            return;
+        }
+        if self.counters.same_instance.inc() == 0 {
+            error!(
+                instance = self.instance,
+                "another process has the same instance, and writes bindings to the store: give each process its own `fleet.instance`"
+            );
+        }
     }
 
     pub(super) fn now(&self) -> Time {

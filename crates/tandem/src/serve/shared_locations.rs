@@ -47,8 +47,10 @@ pub(super) async fn join(
     let Some(url) = configuration.location.store.redis() else {
         return Ok(None);
     };
+    let process = random_text()?;
     let fleet = Arc::new(FleetLocations::new(FleetOptions {
         instance: configuration.instance().to_owned(),
+        process: process.clone(),
         shared: Arc::clone(shared),
         names: ListenerNames::new(listeners),
         clock: control.clock,
@@ -63,7 +65,7 @@ pub(super) async fn join(
         server: url.server().clone(),
         shown: RedisUrl::shown(url).as_str().to_owned(),
         prefix: configuration.fleet.prefix.0.as_str().to_owned(),
-        epoch: random_text()?,
+        epoch: process,
         sweep: SWEEP,
         save_time: config::save_time(&configuration),
     };

@@ -74,6 +74,12 @@ const METRICS: &[ProcessMetric] = &[
     )
     .details("At the start, and when changes may be missing on either side"),
     ProcessMetric::counter(
+        "tandem_fleet_same_instance_total",
+        "Changes by another process that has the instance of this node",
+        |control| control.fleet.same_instance.get(),
+    )
+    .details("Must be 0: give each process its own `fleet.instance`"),
+    ProcessMetric::counter(
         "tandem_fleet_store_errors_total",
         "Failures of the store: no connection, no answer, or an error",
         |control| control.fleet.store_errors.get(),

@@ -62,6 +62,7 @@ impl Node {
         shared.locations = shared.locations.announcing_all();
         let fleet = Arc::new(FleetLocations::new(FleetOptions {
             instance: instance.to_owned(),
+            process: format!("{:?}", Instant::now()),
             shared: Arc::new(shared),
             names: ListenerNames::new(&[]),
             clock: Clock::start(),

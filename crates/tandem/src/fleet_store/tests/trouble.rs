@@ -223,3 +223,31 @@ async fn records_of_no_use_are_deleted_on_both_sides() {
         redis::Value::Int(0)
     );
 }
+
+#[tokio::test]
+async fn two_processes_with_one_instance_notice_each_other_and_exchange_bindings() {
+    let store = Store::start().await;
+    let kind = Kind::default();
+    let first = Node::start("a", kind, &store).await;
+    first.register("first", 1);
+    first
+        .until("it is sent", |first| first.counters().sent.get() > 0)
+        .await;
+    let mut second = Node::start("a", kind, &store).await;
+    second.until_found("first", &[1]).await;
+    // This process begins as a successor would.
+    assert_eq!(second.counters().same_instance.get(), 0);
+    second.register("second", 1);
+    first.until_found("second", &[1]).await;
+    first.register("second", 2);
+    second.until_found("second", &[2]).await;
+    for node in [&first, &second] {
+        assert!(node.counters().same_instance.get() > 0);
+    }
+    let noticed = first.counters().same_instance.get();
+    second.cut();
+    second.connect(&store);
+    second.register("third", 1);
+    first.until_found("third", &[1]).await;
+    assert!(first.counters().same_instance.get() > noticed);
+}
