@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// An edge without a probe for so long is gone. Edges probe at least once a second.
 const SILENCE: Duration = Duration::from_millis(2_500);
+/// An edge that restarts probes again before this.
+const RESTARTS: Duration = Duration::from_secs(10);
 /// After so long, nothing is on its way to an edge that is gone.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 /// The most edges. More than that take the places of those that have been silent the longest.
@@ -49,6 +51,14 @@ impl Edges {
     /// Whether [`Edges::around`] may lead elsewhere. An edge that falls silent shows with the next probe of another one.
     pub fn any_is_gone(&self) -> bool {
         self.any_gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether the edge at this address has probed before, and has been silent for longer than a restart takes.
+    pub fn has_ended(&self, address: SocketAddr, now: Time) -> bool {
+        let heard = self.heard.pin();
+        heard
+            .get(&address)
+            .is_some_and(|last| now - *last > RESTARTS)
     }
 
     /// The flow through another edge, if this one leads to an edge that is gone.
@@ -101,6 +111,19 @@ mod tests {
         edges.heard(address(1), later);
         assert!(!edges.any_is_gone());
         assert_eq!(edges.around(to(1), later), None);
+    }
+
+    #[test]
+    fn an_edge_has_ended_if_it_does_not_return_as_after_a_restart() {
+        let edges = Edges::default();
+        let start = Time::from_unix_seconds(1_800_000_000);
+        edges.heard(address(1), start);
+        assert!(!edges.has_ended(address(1), start + RESTARTS));
+        let later = start + RESTARTS + SILENCE;
+        assert!(edges.has_ended(address(1), later));
+        assert!(!edges.has_ended(address(2), later), "no edge");
+        edges.heard(address(1), later);
+        assert!(!edges.has_ended(address(1), later));
     }
 
     #[test]

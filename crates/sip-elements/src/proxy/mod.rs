@@ -478,8 +478,8 @@ impl Proxy {
     ///
     /// For a datagram, an ICMP error is only a hint (RFC 1122 section 3.2.2.1): a server that restarts is soon
     /// reachable again. If there is nothing else to try, a request other than INVITE is therefore still retransmitted.
-    /// An INVITE fails, because its caller waits, unless its next hop is an edge: the phone may have had an earlier copy, and only this edge leads
-    /// to it.
+    /// An INVITE fails, because its caller waits, unless its next hop is an edge that may restart: the phone may have had an earlier copy, and only
+    /// this edge leads to it.
     pub fn client_unreachable(&mut self, parts: &mut WorkerParts<'_>, id: ClientId, owner: Owner) {
         let Some((key, place, mut context)) = self.take(owner) else {
             return;
@@ -509,12 +509,14 @@ impl Proxy {
             let request = parts.transactions.client_request(id);
             let bytes = request.map_or(0, <[u8]>::len);
             let leads_to_edge = request.is_some_and(|it| edge::comes_next(parts.settings, it));
+            let may_restart =
+                flow.is_some_and(|flow| !parts.shared.edges.has_ended(flow.remote, parts.now));
             let scope = &mut self.scope(parts, key);
             context.mark_unreachable(scope, place, is_datagram);
             if is_datagram && bytes > LARGEST_DATAGRAM {
                 context.excuse_gateway(scope.parts.now);
             }
-            let must_fail = context.is_invite && !leads_to_edge;
+            let must_fail = context.is_invite && !(leads_to_edge && may_restart);
             if !is_datagram || must_fail || context.has_other(scope, place) {
                 scope.parts.transactions.abandon_client(id);
                 context.fail_branch(scope, place, failure);

@@ -274,33 +274,42 @@ fn with_phone_behind_edge(settings: Settings) -> Bench {
     bench
 }
 
+/// An INVITE for the phone behind the edge comes back as an ICMP error. Returns the answer to the caller, and whether the INVITE is repeated.
+fn undelivered(bench: &mut Bench, call_id: &str) -> (Vec<u16>, bool) {
+    let to = "sip:bob@example.org";
+    let call = request("INVITE", to, "sip:alice@example.org", call_id, "");
+    let sent = bench.receive(ALICE, &call);
+    let [_, (to, invite)] = &*sent else {
+        panic!("{sent:#?}")
+    };
+    assert_eq!(to.to_string(), EDGE);
+    let returned = Undelivered {
+        flow: Flow::to(ListenerId(0), *to),
+        bytes: invite.as_bytes(),
+        handed_over: false,
+    };
+    let input = Input::Undeliverable(returned);
+    bench.exchange.handle(bench.now, input, &mut bench.output);
+    let answers = bench.sent().iter().map(|(_, it)| status(it)).collect();
+    let again = bench.wait(Duration::from_millis(600));
+    (answers, again.iter().any(|(_, it)| it == invite))
+}
+
 #[test]
-fn an_invite_is_repeated_while_the_edge_of_its_phone_is_down() {
-    for (settings, fails) in [(in_fleet(), false), (settings(), true)] {
-        let mut bench = with_phone_behind_edge(settings);
-        let call = request(
-            "INVITE",
-            "sip:bob@example.org",
-            "sip:alice@example.org",
-            "i1",
-            "",
-        );
-        let sent = bench.receive(ALICE, &call);
-        let [_, (to, invite)] = &*sent else {
-            panic!("{sent:#?}")
-        };
-        assert_eq!(to.to_string(), EDGE);
-        let flow = Flow::to(ListenerId(0), *to);
-        let returned = Undelivered {
-            flow,
-            bytes: invite.as_bytes(),
-            handed_over: false,
-        };
-        let input = Input::Undeliverable(returned);
-        bench.exchange.handle(bench.now, input, &mut bench.output);
-        let answers: Vec<u16> = bench.sent().iter().map(|(_, it)| status(it)).collect();
-        assert_eq!(answers == [500], fails, "{answers:?}");
-        let again = bench.wait(Duration::from_millis(600));
-        assert_eq!(again.iter().any(|(_, it)| it == invite), !fails);
-    }
+fn an_invite_is_repeated_while_the_edge_of_its_phone_restarts() {
+    let mut alone = with_phone_behind_edge(settings());
+    assert_eq!(undelivered(&mut alone, "alone"), (vec![500], false));
+
+    let mut bench = with_phone_behind_edge(in_fleet());
+    assert_eq!(undelivered(&mut bench, "unheard"), (vec![], true));
+    let probe = |bench: &mut Bench, number| {
+        only(bench.receive(EDGE, &probe(&FLEET, EDGE, EDGE, number)));
+    };
+    probe(&mut bench, 1);
+    bench.now = bench.now + Duration::from_secs(9);
+    assert_eq!(undelivered(&mut bench, "restarts"), (vec![], true));
+    bench.now = bench.now + Duration::from_secs(1);
+    assert_eq!(undelivered(&mut bench, "ended"), (vec![500], false));
+    probe(&mut bench, 2);
+    assert_eq!(undelivered(&mut bench, "returned"), (vec![], true));
 }
