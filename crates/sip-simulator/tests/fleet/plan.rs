@@ -119,6 +119,8 @@ impl FleetPlan {
         let mut calls: Vec<_> = callers.into_iter().map(call).collect();
         calls.sort_by_key(|(at, ..)| *at);
         plan.calls = calls;
+        // Where phones have no session timers, nothing refreshes the dialog for half an hour.
+        plan.node.dialog_lifetime = HOUR * 2;
         plan.traffic = HOUR;
         plan.faults = faults(&mut dice.fork("faults"), &plan);
         plan
