@@ -52,7 +52,7 @@ fn calls_of_an_hour_outlive_every_process_of_their_fleet() {
 }
 
 #[test]
-fn both_sides_of_a_partition_of_a_minute_end_with_the_last_registers() {
+fn both_sides_of_a_partition_of_a_minute_end_with_the_same_bindings() {
     for seed in 1..=2 {
         let (world, partition) = part(seed);
         println!("{partition:?}");
