@@ -66,7 +66,9 @@ fn linphone_connects_to_its_edge_again_and_is_called_through_another() {
     let before = connection(&fleet);
     fleet.kill(Member::Edge(0));
     fleet.restart(Member::Edge(0));
-    let is_back = eventually(RETRY, || connection(&fleet) != before);
+    let is_back = eventually(RETRY, || {
+        connection(&fleet).is_some_and(|it| Some(it) != before)
+    });
     assert!(is_back, "{}", bob.log());
 
     let elsewhere = fleet.edges[1].address();
