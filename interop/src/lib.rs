@@ -1,8 +1,8 @@
 //! Runs the real server with real clients: sipp, sipsak, baresip, linphone, `JsSIP` and SIP.js in Chromium, a browser
 //! with the laboratory's page, Kamailio, dnsmasq, coturn, stunnel, tshark, sngrep, Prometheus, Redis.
 //!
-//! Everything happens on 127.0.0.1 (and `::1`), or in network namespaces of the test ([`Network`]), on ports that belong to the test. Every process that a test starts ends
-//! with it. A missing program fails the tests that need it; `scripts/setup test` installs them all. An error in here is a
+//! Everything happens on 127.0.0.1 (and `::1`), or in network namespaces of the test ([`Network`]), on ports that belong
+//! to the test. Every process that a test starts ends with it. A missing program fails the tests that need it; `scripts/setup test` installs them all. An error in here is a
 //! panic. It says what was expected and shows the output of the program concerned.
 #![expect(
     clippy::missing_panics_doc,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// An edge without a probe for so long is gone. Edges probe at least once a second.
 const SILENCE: Duration = Duration::from_millis(2_500);
-/// An edge that restarts probes again before this.
-const RESTARTS: Duration = Duration::from_secs(10);
+/// The longest restart of an edge. One that is silent for longer does not return.
+const LONGEST_RESTART: Duration = Duration::from_secs(10);
 /// After so long, nothing is on its way to an edge that is gone.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 /// The most edges. More than that take the places of those that have been silent the longest.
@@ -58,7 +58,7 @@ impl Edges {
         let heard = self.heard.pin();
         heard
             .get(&address)
-            .is_some_and(|last| now - *last > RESTARTS)
+            .is_some_and(|last| now - *last > LONGEST_RESTART)
     }
 
     /// The flow through another edge, if this one leads to an edge that is gone.
@@ -118,8 +118,8 @@ mod tests {
         let edges = Edges::default();
         let start = Time::from_unix_seconds(1_800_000_000);
         edges.heard(address(1), start);
-        assert!(!edges.has_ended(address(1), start + RESTARTS));
-        let later = start + RESTARTS + SILENCE;
+        assert!(!edges.has_ended(address(1), start + LONGEST_RESTART));
+        let later = start + LONGEST_RESTART + SILENCE;
         assert!(edges.has_ended(address(1), later));
         assert!(!edges.has_ended(address(2), later), "no edge");
         edges.heard(address(1), later);

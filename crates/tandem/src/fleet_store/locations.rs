@@ -116,8 +116,8 @@ impl FleetLocations {
         &self.shared.locations
     }
 
-    /// Reports an entry of another process that has the name of this instance. A predecessor wrote what it has written before this process
-    /// began to read.
+    /// Reports an entry of another process that has the name of this instance. What a predecessor wrote is older than the position at which this
+    /// process begins to read.
     pub(super) fn check_origin(&self, origin: &str) {
         let instance = origin.rsplit_once(PROCESS).map(|(instance, _)| instance);
         if instance != Some(&*self.instance) {
